@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from kvcheck.agent.inputs import index_cache, keys
+from kvcheck.agent.inputs.bundle import Inputs, context_lens, row_lengths, row_width
+from kvcheck.agent.layouts import fp8
+
 SPEC = {
     "op": "paged_mqa_logits",
     "summary": "decode indexer logits: sum over heads of weight * relu(q . k * scale), keys read through a block table",
@@ -50,3 +56,58 @@ SPEC = {
     ],
     "boundaries": {"context_len": ["topk", "block_size", 64, 256]},
 }
+
+
+def make_inputs(case: dict[str, Any], generator: Any) -> Inputs:
+    """The arguments of `paged_mqa_logits(q, kv_cache, weights, context_lens, block_table, *, ...)`.
+
+    Args:
+        case: resolved params; `kv_dtype` and `poison` not `auto`.
+        generator: an `inputs.random.Generator`.
+
+    Returns:
+        inputs: the call on the CPU. Tensors, one a line:
+            q: [batch, next_n, num_heads, head_dim] float8. Queries.
+            kv_cache: [num_blocks, block_size, 1, head_dim + 4] uint8. Keys and scales, block-flat.
+            weights: [batch * next_n, num_heads] float32. Head weights; the caller's scales are folded in.
+            context_lens: [batch] or [batch, next_n] int32. Valid tokens, the new ones included, or per-row lengths.
+            block_table: [batch, width] int32. Page ids.
+            out: [batch * next_n, max_model_len] float32. Logits.
+
+    Conventions:
+        Row j of a sequence sees positions [0, context_len - next_n + 1 + j), never fewer than none; per-row lengths are
+        taken as they are. Past that a row holds -inf or stays untouched.
+
+    Raises:
+        ValueError: the pool is too small for the requests, or for a beacon's digits.
+
+    Source: ROCm/aiter@e4048607a5 aiter/ops/triton/attention/pa_mqa_logits.py; deepseek-ai/DeepGEMM@54e2261 csrc/apis/attention.hpp.
+    """
+    import torch
+
+    batch, next_n = case["batch"], case["next_n"]
+    lens = context_lens(case["context_len"], batch, next_n)
+    tokens = lens.view(batch, -1).amax(1).tolist()
+    kv_cache, table, shape = index_cache.build(case, tokens, generator)
+    q, weights = keys.queries(case["values"], shape, generator, batch * next_n)
+    width = row_width(case, max(tokens))
+    q = fp8.encode(q, case["kv_dtype"]).view(fp8.torch_dtype(case["kv_dtype"]))
+    return Inputs(
+        tensors={
+            "q": q.view(batch, next_n, case["num_heads"], case["head_dim"]),
+            "kv_cache": kv_cache,
+            "weights": weights.float().contiguous(),
+            "context_lens": lens,
+            "block_table": table,
+        },
+        scalars={"max_model_len": width, "block_size": case["block_size"], "kv_dtype": case["kv_dtype"]},
+        outputs={"logits": ((batch * next_n, width), torch.float32)},
+        row_lengths=row_lengths(lens, next_n),
+        exact=case["values"] in keys.EXACT,
+        block_size=case["block_size"],
+    )
+
+
+def checks(case: dict[str, Any]) -> tuple[str, ...]:
+    """The checks a case goes through, in order (HOUSE order); names of `kvcheck.agent.judge`."""
+    return ("premise", "shape", "input_mutated", "guards", "sentinel", "finite_mask", "bound", "topk_of_logits")

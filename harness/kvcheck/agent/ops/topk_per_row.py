@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from kvcheck.agent.inputs import scores
+from kvcheck.agent.inputs.bundle import Inputs, context_lens, row_lengths, row_width
+
 SPEC = {
     "op": "topk_per_row",
     "summary": "positions of the k largest logits of each row; the identity when the row is not longer than k",
@@ -34,3 +39,42 @@ SPEC = {
     ],
     "boundaries": {"context_len": ["topk", 64, 256]},
 }
+
+
+def make_inputs(case: dict[str, Any], generator: Any) -> Inputs:
+    """The arguments of `topk_per_row(logits, context_lens, *, topk, next_n, out, alloc)`.
+
+    Args:
+        case: resolved params; `poison` not `auto`.
+        generator: an `inputs.random.Generator`.
+
+    Returns:
+        inputs: the call on the CPU. Tensors, one a line:
+            logits: [batch * next_n, max_model_len] float32. Scores; columns past a row's length hold poison.
+            context_lens: [batch] or [batch, next_n] int32. Valid tokens, the new ones included, or per-row lengths.
+            out: [batch * next_n, topk] int32. Positions, -1 where there is none.
+
+    Conventions:
+        A row of L = context_len - next_n + 1 + j positions (or its per-row length). L <= topk: 0, 1, ..., L - 1, then -1.
+        L > topk: topk distinct positions of the largest values in any order; any subset of the ties at the k-th value.
+
+    Source: ROCm/aiter@e4048607a5 aiter/ops/topk.py; vllm-project/vllm csrc/topk.cu.
+    """
+    import torch
+
+    batch, next_n = case["batch"], case["next_n"]
+    lens = context_lens(case["context_len"], batch, next_n)
+    width = row_width(case, int(lens.max()))
+    lengths = row_lengths(lens, next_n)
+    return Inputs(
+        tensors={"logits": scores.build(case, lengths.tolist(), width, generator), "context_lens": lens},
+        scalars={"topk": case["topk"], "next_n": next_n},
+        outputs={"topk_positions": ((batch * next_n, case["topk"]), torch.int32)},
+        row_lengths=lengths,
+        exact=True,
+    )
+
+
+def checks(case: dict[str, Any]) -> tuple[str, ...]:
+    """The checks a case goes through, in order (HOUSE order); names of `kvcheck.agent.judge`."""
+    return ("premise", "shape", "input_mutated", "guards", "sentinel", "topk_positions")
