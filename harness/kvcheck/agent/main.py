@@ -30,6 +30,7 @@ class Call:
     returned: bool = False
     finding: Finding | None = None
     unsupported: str | None = None
+    load_error: str | None = None
     context_lost: bool = False
     kernel_ms: float | None = None
     others: list[Any] = field(default_factory=list)
@@ -66,6 +67,8 @@ class Runner:
         if not request.get("premise_only"):
             phase("load")
             provider, call = self._load(request["provider"])
+            if call.load_error:
+                return _blank("harness_error", call.load_error)
         phase("inputs")
         params = self._resolve(request["params"])
         op = importlib.import_module(f"kvcheck.agent.ops.{request['op']}")
@@ -113,7 +116,7 @@ class Runner:
         except Exception as error:
             if is_unsupported(error):
                 return None, Call(unsupported=str(error))
-            return None, Call(finding=_crash(error))
+            return None, Call(load_error=f"provider {name} did not load: {_crash(error).message}")
 
     def _resolve(self, params: dict[str, Any]) -> dict[str, Any]:
         params = dict(params)

@@ -100,7 +100,7 @@ def largest(values: Any, inside: Any, k: int) -> Any:
     Returns:
         positions: [rows, k] int64.
     """
-    return torch.where(inside, values.double(), -torch.inf).sort(1, descending=True, stable=True).indices[:, :k]
+    return torch.where(inside, values.double(), -torch.inf).sort(dim=1, descending=True, stable=True).indices[:, :k]
 
 
 def _overlap(mask: Any, wanted: Any) -> Any:
