@@ -7,9 +7,9 @@ import math
 import pytest
 import torch
 
-from kvcheck.agent import specs
+from kvcheck.agent import precision, specs
 from kvcheck.agent.inputs.random import Generator
-from kvcheck.agent.judge import bounds, precision
+from kvcheck.agent.judge import bounds
 from kvcheck.agent.layouts import fp8
 from kvcheck.agent.ops import paged_mqa_logits
 

@@ -10,11 +10,11 @@ from typing import Any, Callable
 
 import torch
 
-from kvcheck.agent import assemble, specs
+from kvcheck.agent import assemble, precision, specs
 from kvcheck.agent.compile_clock import CompileClock
 from kvcheck.agent.inputs.arena import Arena
 from kvcheck.agent.inputs.random import Generator
-from kvcheck.agent.judge import bounds, precision, verdict
+from kvcheck.agent.judge import bounds, verdict
 from kvcheck.agent.judge.evidence import Evidence, Finding
 from kvcheck.agent.judge.premise import premise
 from kvcheck.agent.protocol import is_unsupported

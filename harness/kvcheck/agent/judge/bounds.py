@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvcheck.agent.judge.precision import U, Model
+from kvcheck.agent.precision import U, Model
 from kvcheck.agent.layouts import block_flat, fp8
 
 CHUNK_BYTES = 1 << 26
