@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from kvcheck.agent.faults import _rows
+from kvcheck.agent import faults
 
 SPEC = {
     "name": "mask_off_by_one",
@@ -21,7 +21,7 @@ def plant(function: Callable[..., Any], op: str, value: None) -> Callable[..., A
     def kernel(**arguments: Any) -> Any:
         function(**arguments)
         out = arguments["out"]
-        for row, context_len, length in _rows.of(arguments):
+        for row, context_len, length in faults.rows(arguments):
             if context_len and length < out.shape[1]:
                 out[row, length] = 0.0
 

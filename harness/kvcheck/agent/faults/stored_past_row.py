@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from kvcheck.agent.faults import _rows
+from kvcheck.agent import faults
 
 SPEC = {
     "name": "stored_past_row",
@@ -25,7 +25,7 @@ def plant(function: Callable[..., Any], op: str, value: None) -> Callable[..., A
         out = arguments["out"]
         width = out.shape[1]
         flat = out.as_strided((out.numel() + TILE,), (1,), out.storage_offset())
-        for row, _, length in _rows.of(arguments):
+        for row, _, length in faults.rows(arguments):
             flat[row * width + length : row * width + -(-length // TILE) * TILE] = float("-inf")
 
     return kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from kvcheck.agent.faults import _rows
+from kvcheck.agent import faults
 
 SPEC = {
     "name": "tail_unwritten",
@@ -20,7 +20,7 @@ def plant(function: Callable[..., Any], op: str, value: None) -> Callable[..., A
 
     def kernel(**arguments: Any) -> Any:
         out = arguments["out"]
-        kept = [(row, length - 1, out[row, length - 1].clone()) for row, _, length in _rows.of(arguments) if length]
+        kept = [(row, length - 1, out[row, length - 1].clone()) for row, _, length in faults.rows(arguments) if length]
         function(**arguments)
         for row, column, value in kept:
             out[row, column] = value

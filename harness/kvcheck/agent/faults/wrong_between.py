@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from kvcheck.agent.faults import _rows
+from kvcheck.agent import faults
 
 SPEC = {
     "name": "wrong_between",
@@ -17,4 +17,4 @@ SPEC = {
 
 def plant(function: Callable[..., Any], op: str, value: tuple[int, int]) -> Callable[..., Any]:
     """The kernel with the fault in it."""
-    return _rows.spoil(function, lambda context_len: value[0] <= context_len <= value[1])
+    return faults.spoil(function, lambda context_len: value[0] <= context_len <= value[1])

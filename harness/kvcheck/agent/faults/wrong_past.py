@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from kvcheck.agent.faults import _rows
+from kvcheck.agent import faults
 
 SPEC = {
     "name": "wrong_past",
@@ -17,4 +17,4 @@ SPEC = {
 
 def plant(function: Callable[..., Any], op: str, value: int) -> Callable[..., Any]:
     """The kernel with the fault in it."""
-    return _rows.spoil(function, lambda context_len: context_len > value)
+    return faults.spoil(function, lambda context_len: context_len > value)
