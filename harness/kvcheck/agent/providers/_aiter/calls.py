@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from kvcheck.agent.protocol import Unsupported
-from kvcheck.agent.providers._aiter import binding, rows, shim
+from kvcheck.agent.providers._aiter import binding, interpreter, rows, shim
 from kvcheck.agent.providers._aiter.source import Source, blob
 
 ENTRIES = {
@@ -89,7 +89,9 @@ class Aiter:
             values["lengths"], values["table"] = context_lens, block_table.contiguous()
         values["kv_cache"] = kv_cache
         if self.variant == "fused":
-            values |= {"block_size": block_size, "chunk_k": CHUNK_K, "waves": 2, "preshuffle": False}
+            values |= {"block_size": block_size, "preshuffle": False}
+            if "waves" in binding.parameters(entry):
+                values |= {"chunk_k": CHUNK_K, "waves": 2}  # the older wrapper keeps its own ChunkK and SplitKV
             if self._gluon() and block_size > 1:
                 values |= {"preshuffle": True, "kv_cache": rows.shuffle16(kv_cache, head_dim)}
         per_head = self.variant in PER_HEAD
@@ -204,6 +206,8 @@ class Aiter:
             raise Unsupported(f"{self.source.name()} reads every cache as {own} here, the case is {kv_dtype}")
         if self.device.type == "cuda" and not self.machine.rocm and kv_dtype == "e4m3fnuz":
             raise Unsupported("Triton has no e4m3fnuz on CUDA")
+        if self.interpreted and kv_dtype == "e4m3fnuz" and not interpreter.knows_fnuz():
+            raise Unsupported("this Triton's interpreter has no e4m3fnuz")
         if block_size == 1:
             return
         if not self._serves_blocks(entry):
