@@ -185,9 +185,9 @@ def _check_pages(rule: dict[str, Any], params: dict[str, Any]) -> list[Problem]:
     pool, lengths, size = params[rule["axis"]], params[rule["other"]], params["block_size"]
     if pool is None:
         return []
-    each = list(lengths) if isinstance(lengths, (list, tuple)) else [lengths] * params["batch"]
-    pages = [-(-longest(length) // size) for length in each]
-    need = max(pages) if params["block_table"] == "shared_prefix" else sum(pages)
+    ragged = isinstance(lengths, (list, tuple))
+    pages = [-(-longest(length) // size) for length in (lengths if ragged else [lengths])]
+    need = max(pages) if params["block_table"] == "shared_prefix" else sum(pages) * (1 if ragged else params["batch"])
     if pool >= need:
         return []
     axes_ = (rule["axis"], rule["other"], "batch", "block_size")
