@@ -198,8 +198,8 @@ class Aiter:
                 raise
 
     def _refuse(self, entry: Any, head_dim: int, block_size: int, kv_dtype: str) -> None:
-        text = inspect.getsource(entry)
-        own = "e4m3fnuz" if "float8_e4m3fnuz" in text else None  # until 5dafe275e0 (2025-11-14)
+        text = inspect.getsource(self.module)
+        own = "e4m3fnuz" if "float8_e4m3fnuz" in text and "dtypes.fp8" not in text else None  # before 5dafe275e0 (2025-11-14)
         if self.machine.rocm:
             own = str(self.dtypes.fp8).rpartition("float8_")[2]
         if own is not None and own != kv_dtype:
@@ -217,7 +217,7 @@ class Aiter:
                 f"takes no KVBlockSize); larger blocks came with {since}"
             )
         if self.variant == "fused":
-            self._refuse_tiles(text, head_dim, block_size)
+            self._refuse_tiles(inspect.getsource(entry), head_dim, block_size)
 
     def _refuse_tiles(self, text: str, head_dim: int, block_size: int) -> None:
         if self._gluon() and (block_size % 16 or head_dim != 128):
