@@ -111,7 +111,9 @@ def test_notes_on_aiter_are_for_aiter_alone():
     text = "\n".join(findings(run))
     assert "wheel" not in text
     assert "Gluon" not in text
-    run["cases"] = [{**row("pass", "aiter"), "provider": "aiter@/src", "provider_version": "8abb3607e9", "dispatch": "aiter/ops/triton/x.py: Gluon"}]
+    run["cases"] = [
+        {**row("pass", "aiter"), "provider": "aiter@/src", "provider_version": "8abb3607e9", "dispatch": "aiter/ops/triton/x.py: Gluon"}
+    ]
     text = "\n".join(findings(run))
     assert "wheel" not in text
     assert "Gluon" not in text
