@@ -253,8 +253,6 @@ def describe_exit(status: int) -> str:
     except ValueError:
         name = f"signal {-status}"
     return f"SIGKILL{KILLED}" if name == "SIGKILL" else name
-        " (nobody here sent it: most likely the kernel's own doing, or the system ran out of memory)" if name == "SIGKILL" else ""
-    )
 
 
 def _is_row(row: Any) -> bool:
