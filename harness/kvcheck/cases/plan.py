@@ -13,7 +13,6 @@ from kvcheck.cases.load import read
 from kvcheck.cases.model import Case, CaseFile
 from kvcheck.cases.overrides import Overrides, apply
 
-_SHARD = re.compile(r"^([0-9]{1,9})/([0-9]{1,9})$")
 MAX_COMPARED = 500
 """Ids that a mistyped one is compared with letter by letter; more are compared axis by axis."""
 
@@ -128,19 +127,6 @@ def select(cases: Sequence[Case], only: Sequence[str]) -> list[Case]:
         raise CaseFileError(faults)
     wanted = set(only)
     return [case for case in cases if case.id in wanted or case.row in wanted]
-
-
-def parse_shard(text: str) -> tuple[int, int]:
-    """I and N of `I/N`, 1 <= I <= N.
-
-    Raises:
-        CaseFileError: anything else.
-    """
-    match = _SHARD.match(text.strip())
-    if match and 1 <= int(match[1]) <= int(match[2]):
-        return int(match[1]), int(match[2])
-    near = f"1/{int(match[2])}" if match and int(match[2]) > 0 else None
-    raise CaseFileError([Fault("--shard", None, "", "I/N with I from 1 to N", quote(text), near)])
 
 
 def _nearest(text: str, cases: Sequence[Case]) -> str | None:

@@ -5,7 +5,6 @@ Combinations of values are `combos`' part.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +37,7 @@ def resolve(document: Document, ref: str, path: str) -> tuple[CaseFile | None, l
             near = specs.nearest(shaped.op, known)
             faults.append(Fault(document.file, document.line_of("op"), "op", "one of " + ", ".join(known), quote(shaped.op), near))
         return None, faults, frozenset()
-    if shaped.sample is not None and "coverage" in document.data:
+    if shaped.sample and "coverage" in document.data:
         line, first = document.line_of("sample"), document.line_of("coverage")
         faults.append(Fault(document.file, line, "sample", f"coverage or sample, not both (coverage on line {first})", "both"))
     reader = _Reader(document, shaped.op, faults)
@@ -55,7 +54,7 @@ def resolve(document: Document, ref: str, path: str) -> tuple[CaseFile | None, l
         factors=tuple(reader.factors),
         include=tuple(reader.rules("include", shaped.include)),
         exclude=tuple(reader.rules("exclude", shaped.exclude)),
-        coverage=shaped.coverage if shaped.sample is None else ("sample", shaped.sample),
+        coverage=("sample", shaped.sample) if shaped.sample else shaped.coverage,
         threshold=reader.threshold(shaped.threshold),
         run_unsupported=shaped.run_unsupported,
         precision=shaped.precision,
@@ -220,7 +219,6 @@ class _Reader:
         if axis.type not in ORDERED:
             ordered = ", ".join(name for name, other in self.axes.items() if other.type in ORDERED)
             self.fault(("threshold", "axis"), f"an ordered axis: {ordered}", f"{axis.name}, which is a {axis.type}")
-            sound = False
         before = set(self.broken)
         at = {}
         for name, raw in shaped.at.items():
@@ -233,14 +231,15 @@ class _Reader:
             else:
                 at[name] = values.coerce(self.axes[name], raw)
         ends = [values.coerce(axis, raw) for raw in shaped.range]
-        for i, end in enumerate(ends) if axis.type in ORDERED else ():
-            if isinstance(end, list):
+        whole = axis.type in ORDERED
+        for i, end in enumerate(ends) if whole else ():
+            if isinstance(end, list) or end is None:
                 self.fault(("threshold", "range", i), "a whole number", quote(end))
-                sound = False
+                whole = False
             else:
-                sound = self.value(axis.name, shaped.range[i], ("threshold", "range", i)) and sound
+                whole = self.value(axis.name, shaped.range[i], ("threshold", "range", i)) and whole
         self.broken = before
-        if sound and not math.inf > ends[1] > ends[0]:
+        if whole and not ends[1] > ends[0]:
             self.fault(("threshold", "range"), "[lowest, highest], lowest below highest", quote(shaped.range))
-            sound = False
-        return Threshold(axis.name, ends[0], ends[1], at, self.document.line_of("threshold")) if sound else None
+            whole = False
+        return Threshold(axis.name, ends[0], ends[1], at, self.document.line_of("threshold")) if sound and whole else None

@@ -88,11 +88,11 @@ class CaseFileShape(BaseModel):
     include: Annotated[list[dict[str, Any]], Field(description="a list of points, each axis: value")] = []
     exclude: Annotated[list[dict[str, Any]], Field(description="a list of rules, each axis: value or values")] = []
     coverage: Annotated[tuple[str, int | None], BeforeValidator(read_coverage), Field(description=COVERAGE)] = ("full", None)
-    sample: Annotated[int | None, BeforeValidator(_written), Field(ge=1, description="how many points to draw")] = None
+    sample: Annotated[int, BeforeValidator(_written), Field(ge=1, description="how many points to draw")] = 0
     inputs: Annotated[dict[str, Any], Field(description="one value for each input axis named (values, scale, poison)")] = {}
     threshold: Annotated[ThresholdShape | None, Field(description="axis, range and at")] = None
     run_unsupported: Annotated[bool, Field(description="true or false")] = False
-    precision: Annotated[str | None, Field(min_length=1, description="the name of a precision model")] = None
+    precision: Annotated[str | None, Field(description="the name of a precision model")] = None
     seed: Annotated[int, BeforeValidator(_written), Field(ge=0, le=MAX_SEED, description=f"a whole number from 0 to {MAX_SEED}")] = 0
     repeat: Annotated[int, BeforeValidator(_written), Field(ge=1, le=MAX_REPEAT, description=f"a whole number from 1 to {MAX_REPEAT}")] = 1
 
