@@ -19,16 +19,26 @@ from kvcheck.agent.protocol import encode
 @pytest.fixture(scope="session")
 def standin():
     """`build(root, ...)` of standin/build.py."""
-    spec = importlib.util.spec_from_file_location("standin_build", Path(__file__).parent / "standin/build.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.build
+    return _beside("build").build
+
+
+@pytest.fixture(scope="session")
+def signatures():
+    """SIGNATURES of standin/signatures.py."""
+    return _beside("signatures").SIGNATURES
 
 
 @pytest.fixture(scope="session")
 def judge():
     """`judge(provider, cases)`: rows of one CPU agent, a case a dict of axes; a row whose agent died is {"verdict": "crash"}."""
     return _judge
+
+
+def _beside(name: str):
+    spec = importlib.util.spec_from_file_location(f"standin_{name}", Path(__file__).parent / f"standin/{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _judge(provider: str, cases: list[dict], op: str = "paged_mqa_logits", **request) -> list[SimpleNamespace]:

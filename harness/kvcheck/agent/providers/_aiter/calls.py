@@ -119,7 +119,8 @@ class Aiter:
         entry = getattr(aiter, "top_k_per_row_decode", None)
         if entry is None:
             raise Unsupported(f"{self.source.name()} has no top_k_per_row_decode (it came with df5ee5d8d0, 2025-10-29)")
-        names = inspect.signature(entry).parameters
+        code = inspect.unwrap(entry).__code__  # the wrapper's own __signature__ changes once its module is built
+        names = code.co_varnames[: code.co_argcount]
         if "k" not in names and topk != 2048 and not self.run_unsupported:
             raise Unsupported(f"top_k_per_row_decode of {self.source.name()} has no argument k (it came with fefd5136b7): 2048, not {topk}")
         if context_lens.dim() == 2:
@@ -154,7 +155,7 @@ class Aiter:
         return f"{what}, {programs} programs, {tile}; {where}{flat}; {CAVEAT}"
 
     def precision(self, op: str, params: dict[str, Any], device: dict[str, Any]) -> str | None:
-        """The precision model of `tl.dot` on FP8 here: on sm_90 the wgmma path is taken from 64 query heads a tile on (NUMERICS 8)."""
+        """The precision model of `tl.dot` on FP8 here: on sm_90 the wgmma path is taken from 64 query heads a tile on."""
         if op != "paged_mqa_logits":
             return None
         arch = device["arch"]
