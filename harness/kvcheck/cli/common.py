@@ -16,6 +16,7 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
     @functools.wraps(function)
     def wrapped(*arguments: Any, **options: Any) -> None:
         from kvcheck.cases.errors import CaseFileError
+        from kvcheck.execute.errors import ExecuteError
         from kvcheck.flow.options import NothingJudged, UsageError
 
         try:
@@ -23,6 +24,9 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
         except (CaseFileError, UsageError) as error:
             typer.echo(f"kvcheck: {error}", err=True)
             raise typer.Exit(2) from None
+        except ExecuteError as error:
+            typer.echo(f"kvcheck: {error}", err=True)
+            raise typer.Exit(error.exit_code) from None
         except NothingJudged as error:
             typer.echo(f"kvcheck: {error}", err=True)
             raise typer.Exit(3) from None

@@ -36,3 +36,7 @@ def version(
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit()
+
+
+if __name__ == "__main__":
+    app()

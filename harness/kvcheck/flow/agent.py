@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kvcheck.execute import build_zip
+from kvcheck.execute import zipapp
 from kvcheck.flow.options import UsageError
 
 
@@ -18,7 +18,7 @@ def build(out: Path) -> str:
         UsageError: it cannot be written there.
     """
     try:
-        data = build_zip()
+        data = zipapp.pack(zipapp.sources())
         out.write_bytes(data)
     except OSError as error:
         raise UsageError(f"--out: cannot write {out}: {error.strerror}") from error

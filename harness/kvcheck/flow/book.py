@@ -1,14 +1,14 @@
-"""Judges cases once each: what the journal or an earlier search has is not run again."""
+"""Judges cases once each: what an earlier search of this run has is not run again."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Any
 
 from kvcheck.cases.model import Case
+from kvcheck.execute.seat import CaseExecutor
 from kvcheck.flow.options import Options
 
 ROW_KEYS = (
@@ -22,19 +22,17 @@ class Book:
     """Rows by case and provider.
 
     Args:
-        executor: runs what is not known.
-        journal: keeps every row as it comes.
+        executor: runs what its journal does not have.
         progress: told of every row.
         options: for the command that repeats a row.
         planned: cases of the sweep; a row of another case is repeated with --set.
     """
 
-    def __init__(self, executor: Any, journal: Any, progress: Any, options: Options, planned: Sequence[Case]):
-        self._executor, self._journal, self._progress, self._options = executor, journal, progress, options
+    def __init__(self, executor: CaseExecutor, progress: Any, options: Options, planned: Sequence[Case]):
+        self._executor, self._progress, self._options = executor, progress, options
         self._planned = {case.id for case in planned}
         self._pending: dict[tuple[str, str], Future[dict[str, Any]]] = {}
         self._lock = threading.Lock()
-        self._total = len(planned)
 
     def judge(self, cases: Sequence[Case]) -> list[dict[str, Any]]:
         """Rows of some cases, in order. Safe from several threads."""
@@ -49,26 +47,19 @@ class Book:
                 self._progress.add(1)
             future: Future[dict[str, Any]] = Future()
             self._pending[key] = future
-        known = self._journal.row(case)
-        if known is not None:
-            self._progress.done(known)
-            future.set_result(known)
-            return future
-        self._executor.submit(self._absolute(case)).add_done_callback(lambda done: self._finish(case, done, future))
+        self._executor.submit(case).add_done_callback(lambda done: self._finish(case, done, future))
         return future
 
     def _finish(self, case: Case, done: Future[dict[str, Any]], future: Future[dict[str, Any]]) -> None:
         try:
             row = self._row(case, done.result())
-            self._journal.add(row)
             self._progress.done(row)
             future.set_result(row)
         except BaseException as error:
             future.set_exception(error)
 
     def _row(self, case: Case, judged: dict[str, Any]) -> dict[str, Any]:
-        row = {"seed": case.seed, "diagnosis": [], **judged, "id": case.id, "case_file": case.case_file, "op": case.op}
-        row.update(provider=case.provider, params=judged.get("params") or case.params, repro=self._again(case))
+        row = {"diagnosis": [], **judged, "repro": self._again(case)}
         return {key: row[key] for key in ROW_KEYS if key in row}
 
     def _again(self, case: Case) -> str:
@@ -78,15 +69,3 @@ class Book:
         taken = {text.partition("=")[0] for text in self._options.sets}
         selection = [word for text in swept if text.partition("=")[0] not in taken for word in ("--set", text)]
         return self._options.again(case.case_file, case.provider, [*selection, "--no-threshold"])
-
-    @staticmethod
-    def _absolute(case: Case) -> Case:
-        """The agent runs in another folder: files and directories are named from the root."""
-        from dataclasses import replace
-
-        head, at, directory = case.provider.partition("@")
-        if case.provider.endswith(".py"):
-            return replace(case, provider=str(Path(case.provider).expanduser().resolve()))
-        if at and not case.provider.startswith("fault:"):
-            return replace(case, provider=f"{head}@{Path(directory).expanduser().resolve()}")
-        return case

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvcheck.execute import Executor
-from kvcheck.report.text import plain
+from kvcheck.execute.executor import Executor
+from kvcheck.flow.options import check_device
+from kvcheck.report.words.clean import line
 
 
 def examine(device: str, python: str | None) -> dict[str, Any]:
@@ -14,6 +15,7 @@ def examine(device: str, python: str | None) -> dict[str, Any]:
     Returns:
         report: {environment, providers: [{name, available, reason, remedy, ops, version, problems}]}.
     """
+    check_device(device)
     with Executor(device=device, python=python, jobs=1) as executor:
         providers = executor.doctor()
         return {"environment": executor.environment, "providers": providers}
@@ -34,7 +36,7 @@ def text(report: dict[str, Any]) -> str:
         lines += [f"  signature: {problem}" for problem in row["problems"]]
         if not row["available"] and row.get("remedy"):
             lines.append(f"  what would change it: {row['remedy']}")
-    return "\n".join(plain(line) for line in lines)
+    return "\n".join(line(text, 1000) for text in lines)
 
 
 def exit_code(report: dict[str, Any]) -> int:

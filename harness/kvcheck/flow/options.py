@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from kvcheck.agent.specs import nearest
 
 
 @dataclass(frozen=True)
@@ -85,3 +88,13 @@ class UsageError(Exception):
 
 class NothingJudged(Exception):
     """There is nothing that could be judged; the text says why, the exit code is 3."""
+
+
+def check_device(text: str) -> None:
+    """Refuses names that are no device.
+
+    Raises:
+        UsageError: with the nearest name.
+    """
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", text):
+        raise UsageError(f"--device: expected auto, cpu, cuda or cuda:N, got {text!r}; nearest: {nearest(text, ('auto', 'cpu', 'cuda', 'cuda:0'))}")

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+import kvcheck
 from kvcheck.cases.model import Case, CaseFile
 from kvcheck.cases.overrides import Overrides
 from kvcheck.cases.plan import load_all, plan
-from kvcheck.execute import Executor, Journal
+from kvcheck.execute import journal as journals
+from kvcheck.execute.executor import Executor
+from kvcheck.execute.launch import choose_python
 from kvcheck.flow import record, render
 from kvcheck.flow.book import Book
-from kvcheck.flow.options import NothingJudged, Options
+from kvcheck.flow.options import NothingJudged, Options, check_device
 from kvcheck.flow.outcome import exit_code
 from kvcheck.flow.threshold import Search, find
 from kvcheck.flow.threshold import plan as plan_searches
@@ -58,19 +62,16 @@ def _overrides(options: Options) -> Overrides:
 def _carry_out(
     options: Options, files: Sequence[CaseFile], cases: Sequence[Case], searches: list[Search], notes: Sequence[str]
 ) -> int:
+    check_device(options.device)
+    python = choose_python(options.python)
     out = record.folder(options, files[0].name)
     started, begun = datetime.datetime.now(), time.monotonic()
-    executor = Executor(
-        device=options.device,
-        python=options.python,
-        jobs=options.jobs,
-        timeout=options.timeout,
-        memory_limit=options.memory,
-    )
-    with Journal(out / "journal.jsonl", resume=options.resume) as journal, executor, Progress(len(cases), quiet=options.quiet) as progress:
+    journal = journals.Journal(out / journals.NAME, _plan_hash(options, cases, searches), options.resume)
+    executor = Executor(options.device, python, options.jobs, options.timeout, journal=journal, memory_limit=options.memory)
+    with contextlib.closing(journal), executor, Progress(len(cases), quiet=options.quiet) as progress:
         for note in notes:
             progress.note(note)
-        book = Book(executor, journal, progress, options, planned=cases)
+        book = Book(executor, progress, options, planned=cases)
         rows = book.judge(cases)
         known = {(row["id"], row["provider"]) for row in rows}
         with ThreadPoolExecutor(THREADS) as pool:
@@ -80,7 +81,7 @@ def _carry_out(
                 if (row["id"], row["provider"]) not in known:
                     known.add((row["id"], row["provider"]))
                     rows.append(row)
-        environment = executor.environment
+        environment = {**executor.environment, "kvcheck": kvcheck.__version__}
     seed = options.seed if options.seed is not None else files[0].seed
     wall = time.monotonic() - begun
     content = record.compose(options, started, wall, environment, rows, [entry for entry, _ in found], files[0].name, seed)
@@ -89,3 +90,9 @@ def _carry_out(
         sys.stdout.write(render.render(content, form))
     sys.stdout.write(f"\n{out}: run.json, results.csv, report.md\n" if "table" in options.formats else "")
     return exit_code(row["verdict"] for row in rows)
+
+
+def _plan_hash(options: Options, cases: Sequence[Case], searches: Sequence[Search]) -> str:
+    """Names what a run does: a journal is gone on with by the same run alone."""
+    searched = [[s.case_file.name, s.provider, s.axis, s.low, s.high, s.at] for s in searches]
+    return journals.plan_hash([[case.request() for case in cases], searched, options.device, kvcheck.__version__])

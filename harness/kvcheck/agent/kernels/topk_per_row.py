@@ -19,6 +19,26 @@ def _ordered(value):
 
 
 @triton.jit
+def _digit(line, length, prefix, wanted, SHIFT: tl.constexpr, FIRST: tl.constexpr, LANES: tl.constexpr):
+    """Eight more bits of the k-th largest key, and how many keys with them are still wanted."""
+    bins = tl.arange(0, 512)
+    counts = tl.zeros([512], dtype=tl.int32)
+    for start in range(0, length, LANES):
+        position = start + tl.arange(0, LANES)
+        live = position < length
+        key = _ordered(tl.load(line + position, mask=live, other=0.0))
+        if not FIRST:
+            live = live & ((key >> (SHIFT + 8)) == prefix)
+        # Lanes that do not count go to the upper half, which nobody reads.
+        counts += tl.histogram(tl.where(live, ((key >> SHIFT) & 255).to(tl.int32), 256), 512)
+    counts = tl.where(bins < 256, counts, 0)
+    at_least = tl.sum(counts, axis=0) - tl.cumsum(counts, axis=0) + counts
+    chosen = tl.max(tl.where((at_least >= wanted) & (bins < 256), bins, 0), axis=0)
+    wanted -= tl.sum(tl.where(bins == chosen, at_least - counts, 0), axis=0)
+    return (prefix << 8) | chosen.to(tl.uint32), wanted
+
+
+@triton.jit
 def _topk_per_row(
     logits_ptr, lens_ptr, out_ptr, next_n, topk, logits_stride, out_stride, PER_ROW: tl.constexpr, LANES: tl.constexpr, OUT_LANES: tl.constexpr
 ):
@@ -35,25 +55,11 @@ def _topk_per_row(
             entry = start + tl.arange(0, OUT_LANES)
             tl.store(target + entry, tl.where(entry < length, entry, -1), mask=entry < topk)
     else:
-        bins = tl.arange(0, 512)
         prefix = tl.full([], 0, tl.uint32)
-        wanted = topk
-        for digit in tl.static_range(4):
-            shift: tl.constexpr = 24 - 8 * digit
-            counts = tl.zeros([512], dtype=tl.int32)
-            for start in range(0, length, LANES):
-                position = start + tl.arange(0, LANES)
-                live = position < length
-                key = _ordered(tl.load(line + position, mask=live, other=0.0))
-                if digit > 0:
-                    live = live & ((key >> (shift + 8)) == prefix)
-                # Lanes that do not count go to the upper half, which nobody reads.
-                counts += tl.histogram(tl.where(live, ((key >> shift) & 255).to(tl.int32), 256), 512)
-            counts = tl.where(bins < 256, counts, 0)
-            at_least = tl.sum(counts, axis=0) - tl.cumsum(counts, axis=0) + counts
-            chosen = tl.max(tl.where((at_least >= wanted) & (bins < 256), bins, 0), axis=0)
-            wanted -= tl.sum(tl.where(bins == chosen, at_least - counts, 0), axis=0)
-            prefix = (prefix << 8) | chosen.to(tl.uint32)
+        prefix, wanted = _digit(line, length, prefix, topk, 24, True, LANES)
+        prefix, wanted = _digit(line, length, prefix, wanted, 16, False, LANES)
+        prefix, wanted = _digit(line, length, prefix, wanted, 8, False, LANES)
+        prefix, wanted = _digit(line, length, prefix, wanted, 0, False, LANES)
         ties = tl.full([], 0, tl.int32)
         filled = tl.full([], 0, tl.int32)
         for start in range(0, length, LANES):
