@@ -25,6 +25,7 @@ class Factor:
 
     @property
     def zipped(self) -> bool:
+        """Whether several axes go together here."""
         return len(self.axes) > 1
 
 
