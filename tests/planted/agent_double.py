@@ -42,8 +42,10 @@ def do(step, request):
         say(value)
         return True
     elif name == "verdict":
-        say({"type": "result", "ticket": request["ticket"], "row": {**row, "verdict": value, "message": "as told"}})
+        say({"type": "result", "ticket": request["ticket"], "row": {**row, "verdict": value, "message": request.get("message", "as told")}})
         return True
+    elif name == "message":
+        request["message"] = value
     elif name == "stale":
         say({"type": "result", "ticket": request["ticket"] - 1, "row": row})
         return True

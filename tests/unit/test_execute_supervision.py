@@ -131,12 +131,15 @@ def test_a_dead_kernel_is_blamed_only_where_the_premise_holds(execute, premise, 
     assert "premise" in row["params"]
 
 
-def test_an_agent_is_used_again_but_not_after_a_crash(execute):
+def test_an_agent_is_used_again_but_not_after_it_ran_out_of_memory(execute):
     launcher = DoubleLauncher()
     executor = execute(launcher)
     pids = [executor.submit(case(name=str(i))).result(30)["params"]["pid"] for i in range(3)]
     assert len(set(pids)) == 1
-    assert executor.submit(case("kernel", "verdict:crash")).result(30)["verdict"] == "crash"
+    assert executor.submit(case("kernel", "verdict:crash", name="raised")).result(30)["verdict"] == "crash"
+    assert executor.submit(case(name="after an exception")).result(30)["params"]["pid"] in pids
+    row = executor.submit(case("kernel", "message:MemoryError", "verdict:crash", name="memory")).result(30)
+    assert row["verdict"] == "crash"
     assert executor.submit(case(name="after")).result(30)["params"]["pid"] not in pids
 
 

@@ -211,7 +211,7 @@ class Executor:
         if self._closed and isinstance(outcome, Ended):
             return None
         row = rows.of_end(case, outcome) if isinstance(outcome, Ended) else rows.complete(case, outcome)
-        unknown = isinstance(outcome, Ended) or outcome.get("premise") == "unknown"
+        unknown = isinstance(outcome, Ended) or outcome.get("premise", "unknown") == "unknown"
         if unknown and row["verdict"] in ("crash", "timeout"):
             row = self._hold_to_premise(case, request, row)
         return None if self._closed and unknown else row
@@ -227,8 +227,7 @@ class Executor:
 
     def _run_on(self, agent: Agent, request: dict[str, Any], world: str) -> dict[str, Any] | Ended:
         outcome = agent.run(request, self._timeout)
-        # After a crash nothing in the process is to be trusted, an exception included: the next case gets a clean one.
-        if isinstance(outcome, Ended) or outcome["verdict"] == "crash":
+        if isinstance(outcome, Ended) or rows.tainted(outcome):
             self._pool.end(agent)
         else:
             self._pool.give(agent, world)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kvcheck.cases.model import Case
+from kvcheck.execute.stderr import harmless
 from kvcheck.execute.supervisor import Ended
 
 TIMES = ("kernel_ms", "reference_ms", "judge_ms", "total_ms")
+FROM_KERNELS = ("message", "dispatch", "provider_version")
+"""Texts that a kernel or its package may have a hand in."""
+
 PROVIDERS_PHASES = frozenset({"load", "compile", "kernel"})
 """Phases in which what goes wrong is the provider's doing."""
+
+TAINTING = re.compile(r"memory|alloc|RecursionError|SystemExit|KeyboardInterrupt|GeneratorExit", re.IGNORECASE)
+"""Exceptions after which a process is not what it was: a lost device context, memory that is still held, an end half begun."""
 
 
 def complete(case: Case, part: dict[str, Any]) -> dict[str, Any]:
@@ -45,8 +53,15 @@ def complete(case: Case, part: dict[str, Any]) -> dict[str, Any]:
         "diagnosis": [],
     }
     row.update({key: value for key, value in known.items() if key not in ("id", "case_file", "op", "provider", "seed", "timing")})
+    row.update({key: harmless(row[key]) for key in FROM_KERNELS if isinstance(row[key], str)})
     row["timing"] = {**dict.fromkeys(TIMES), **(known.get("timing") or {})}
     return row
+
+
+def tainted(part: dict[str, Any]) -> bool:
+    """Whether the agent that answered so must not judge another case; an ordinary exception leaves it as it was."""
+    unknown = part.get("premise", "unknown") == "unknown"
+    return part["verdict"] == "crash" and (unknown or bool(TAINTING.search(part.get("message") or "")))
 
 
 def of_end(case: Case, ended: Ended) -> dict[str, Any]:

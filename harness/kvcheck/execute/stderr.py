@@ -48,12 +48,16 @@ class Tail:
         return quote(data[-KEPT:].decode(errors="replace"), hidden)
 
 
+def harmless(text: str) -> str:
+    """A text that a terminal shows and does not obey: escape sequences go, other control characters become `?`; lines stay."""
+    return "\n".join("".join(c if c.isprintable() or c == "\t" else "?" for c in line) for line in ESCAPE.sub("", text).splitlines())
+
+
 def quote(text: str, hidden: str = "") -> str:
     """The end of a text in the form messages use: no control characters, no addresses, nothing that differs between runs."""
     if hidden:
         text = text.replace(hidden.rstrip("/") + "/", "")
-    text = ADDRESS.sub("0x...", ESCAPE.sub("", text))
-    lines = ["".join(c if c.isprintable() or c == "\t" else "?" for c in line).rstrip() for line in text.splitlines()]
+    lines = [line.rstrip() for line in harmless(ADDRESS.sub("0x...", text)).splitlines()]
     lines = [line for line in lines if line and not line.startswith(NOISE)][-QUOTED_LINES:]
     joined = "\n".join(lines)
     return joined if len(joined) <= QUOTED_CHARACTERS else "..." + joined[-QUOTED_CHARACTERS:]
