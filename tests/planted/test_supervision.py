@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from pathlib import Path
 
@@ -104,3 +105,14 @@ def test_relative_files_are_found_although_agents_run_elsewhere(executor, monkey
     monkeypatch.chdir(HERE)
     row = executor.submit(case("raises.py", 8, "relative")).result(120)
     assert (row["verdict"], row["provider"]) == ("pass", "raises.py")
+
+
+def test_supervision_adds_less_than_20_ms_a_case_to_a_warm_agent(executor):
+    executor.submit(case("torch_eager", 8, "warm")).result(120)
+    added = []
+    for number in range(25):
+        begun = time.perf_counter()
+        row = executor.submit(case("torch_eager", 8, str(number))).result(120)
+        added.append((time.perf_counter() - begun) * 1e3 - row["timing"]["total_ms"])
+        assert row["verdict"] == "pass"
+    assert statistics.median(added) < 20, f"{statistics.median(added):.1f} ms"

@@ -89,7 +89,7 @@ def choose_python(python: str | None) -> str:
         StartError: none has torch.
     """
     own = importlib.util.find_spec("torch") is not None
-    if python is None and own:
+    if own and python in (None, sys.executable):
         return sys.executable
     if python not in (None, "auto"):
         found = shutil.which(os.path.expanduser(python))
