@@ -18,6 +18,9 @@ MIB = 1 << 20
 FATAL = 7
 """As in honest.py, which only providers can import."""
 
+pytestmark = pytest.mark.xdist_group("planted")
+"""One worker for all: agents are what takes time here, and they are shared."""
+
 PLANTED = {
     "raises": ("crash", "ValueError: no kernel for"),
     "segfaults": ("crash", "SIGSEGV in phase kernel"),
