@@ -7,8 +7,6 @@ scales above zero; (3) NaN goes through relu, where the kernels turn it into 0, 
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import torch
 
 CHUNK_BYTES = 1 << 26
@@ -49,41 +47,24 @@ def paged_mqa_logits(
     Conventions: row b * next_n + j sees context_len - next_n + 1 + j positions, or its per-row length; never fewer than none.
     """
     batch, next_n, num_heads, head_dim = q.shape
-    device = q.device
-    numbers = _numbers(kv_dtype, device)
+    fp8 = {"e4m3fn": torch.float8_e4m3fn, "e4m3fnuz": torch.float8_e4m3fnuz}[kv_dtype]
     lengths = context_lens.long()
     if lengths.dim() == 1:
-        lengths = lengths[:, None] - next_n + 1 + torch.arange(next_n, device=device)  # [batch, next_n]
-    lengths = lengths.clamp(min=0)
-    longest = lengths.amax(1).tolist()
-    logits = torch.full((batch * next_n, max_model_len), float("-inf"), dtype=torch.float64, device=device)
-    pages = kv_cache.reshape(kv_cache.shape[0], block_size * (head_dim + 4))  # [num_blocks, bytes]
+        lengths = lengths[:, None] - next_n + 1 + torch.arange(next_n, device=q.device)  # [batch, next_n]
+    longest = lengths.amax(1).clamp(0, max_model_len).tolist()
+    pages = kv_cache.view(kv_cache.shape[0], block_size * (head_dim + 4))  # [num_blocks, bytes]
+    values = pages[:, : block_size * head_dim].unflatten(1, (block_size, head_dim))  # [num_blocks, block_size, head_dim]
+    scales = pages[:, block_size * head_dim :].view(torch.float32)  # [num_blocks, block_size]
+    queries = q.view(torch.uint8).view(fp8).double().view(batch, next_n * num_heads, head_dim)
+    weights = weights.double().view(batch, next_n, 1, num_heads)
+    logits = torch.full((batch, next_n, max_model_len), float("-inf"), dtype=torch.float64, device=q.device)
     step = max(CHUNK_BYTES // (8 * next_n * max(num_heads, head_dim)), 1)
-    dims = torch.arange(head_dim, device=device)
     for b in range(batch):
-        queries = numbers[q[b].view(torch.uint8).int()].view(next_n * num_heads, head_dim)
-        weight = weights[b * next_n : (b + 1) * next_n].double()  # [next_n, num_heads]
-        for start in range(0, min(longest[b], max_model_len), step):
-            position = torch.arange(start, min(start + step, longest[b], max_model_len), device=device)
-            page = block_table[b, position // block_size].long()[:, None]
-            offset = (position % block_size)[:, None]
-            keys = numbers[pages[page, offset * head_dim + dims].int()]  # [positions, head_dim]
-            scale = pages[page, block_size * head_dim + 4 * offset + dims[:4]].contiguous().view(torch.float32).double()
-            score = torch.relu((queries @ keys.T) * scale.T).view(next_n, num_heads, -1)
-            row = torch.einsum("jh,jhp->jp", weight, score)
-            inside = position[None, :] < lengths[b][:, None]
-            logits[b * next_n : (b + 1) * next_n, start : start + len(position)] = torch.where(inside, row, float("-inf"))
-    return logits
-
-
-@lru_cache(maxsize=None)
-def _numbers(kv_dtype: str, device: torch.device) -> torch.Tensor:
-    """The 256 numbers of an FP8 format by code, NaN codes as NaN: [256] float64."""
-    code = torch.arange(256)
-    exponent, mantissa = (code >> 3) & 15, (code & 7).double() / 8
-    bias = {"e4m3fn": 7, "e4m3fnuz": 8}[kv_dtype]
-    magnitude = torch.where(exponent > 0, torch.ldexp(1 + mantissa, exponent - bias), torch.ldexp(mantissa, torch.tensor(1 - bias)))
-    numbers = torch.where(code > 127, -magnitude, magnitude)
-    for nan in {"e4m3fn": (0x7F, 0xFF), "e4m3fnuz": (0x80,)}[kv_dtype]:
-        numbers[nan] = float("nan")
-    return numbers.to(device)
+        for start in range(0, longest[b], step):
+            position = torch.arange(start, min(start + step, longest[b]), device=q.device)
+            page, offset = block_table[b, position // block_size].long(), position % block_size
+            keys = values[page, offset].view(fp8).double()  # [positions, head_dim]
+            score = torch.relu((queries[b] @ keys.T) * scales[page, offset].double()).view(next_n, num_heads, -1)
+            row = (weights[b] @ score)[:, 0]  # [next_n, positions]
+            logits[b, :, start : start + len(position)] = row.masked_fill_(position >= lengths[b][:, None], float("-inf"))
+    return logits.view(batch * next_n, max_model_len)

@@ -17,6 +17,9 @@ from kvcheck.agent.layouts import block_flat, fp8
 CHUNK_BYTES = 1 << 26
 """Bytes of a float64 [heads, tokens] intermediate: bounds memory at 202,752 tokens."""
 
+FLUSH = 2.0**-126
+"""What a result below the smallest normal number can lose where such numbers are flushed to zero."""
+
 REFERENCE_SLACK = 1 + 1e-6
 """Covers the rounding of the float64 reference and of this bound itself."""
 
@@ -36,25 +39,23 @@ def logits_bound(tensors: dict[str, Any], scalars: dict[str, Any], row_lengths: 
     """
     import torch
 
-    q, cache, table = tensors["q"], tensors["kv_cache"], tensors["block_table"].long()
-    batch, next_n, heads, _ = q.shape
+    q, cache, table = tensors["q"], tensors["kv_cache"], tensors["block_table"]
+    batch, next_n, heads, dim = q.shape
     block_size, kv_dtype = scalars["block_size"], scalars["kv_dtype"]
-    weights = tensors["weights"].double().abs()
-    bound = torch.zeros(batch * next_n, scalars["max_model_len"], dtype=torch.float64, device=cache.device)
+    weights = tensors["weights"].double().abs().view(batch, next_n, heads)
+    queries = q.view(torch.uint8).view(batch, next_n * heads, dim)
+    keys, scales = block_flat.values(cache), block_flat.scales(cache)
+    bound = torch.zeros(batch, next_n, scalars["max_model_len"], dtype=torch.float64, device=cache.device)
     step = max(CHUNK_BYTES // (8 * heads * next_n), 64)
-    queries = q.view(torch.uint8)
-    for request in range(batch):
-        rows = slice(request * next_n, (request + 1) * next_n)
-        length = int(row_lengths[rows].max())
+    for request, length in enumerate(row_lengths.view(batch, next_n).amax(1).tolist()):
         for start in range(0, length, step):
             position = torch.arange(start, min(start + step, length), device=cache.device)
-            slots = table[request, position // block_size] * block_size + position % block_size
-            codes, scales = block_flat.gather(cache, slots)
-            dot, error = _dot_and_error(queries[request].reshape(next_n * heads, -1), codes, kv_dtype, model, exact)
-            shape = (next_n, heads, len(position))
-            bound[rows, start : start + len(position)] = _combine(
-                dot.view(shape), error.view(shape), weights[rows], scales.double().abs(), model, exact
-            )
+            page, offset = table[request, position // block_size].long(), position % block_size
+            error, relu = _weighted(queries[request], keys[page, offset], weights[request], kv_dtype, model, exact)
+            bound[request, :, start : start + len(position)] = _combine(error, relu, scales[page, offset].double().abs(), heads, model, exact)
+    if not exact:
+        bound += FLUSH * (weights.sum(2, keepdim=True) + 2 * heads)
+    bound = bound.view(batch * next_n, -1)
     bound *= torch.arange(bound.shape[1], device=bound.device) < row_lengths.to(bound.device)[:, None]
     return bound.mul_(REFERENCE_SLACK)
 
@@ -78,36 +79,51 @@ def add_output_rounding(bound: Any, expected: Any, model: Model) -> Any:
     return bound
 
 
-def _combine(dot: Any, error: Any, weights: Any, scale: Any, model: Model, exact: bool) -> Any:
-    heads = weights.shape[1]
-    relu = dot.clamp(min=0)
-    if model.u_s:
-        error = error + model.u_s * (relu + error)
+def _combine(error: Any, relu: Any, scale: Any, heads: int, model: Model, exact: bool) -> Any:
+    """The bound from sum |w| E and sum |w| relu(d): [next_n, tokens] float64."""
     g = 0.0 if exact else _gamma(heads + 2, U)
-    total = scale * (weights[:, :, None] * (error * (1 + g) + g * relu)).sum(1)
+    total = error * ((1 + g) * (1 + model.u_s))
+    factor = g + (1 + g) * model.u_s
+    if factor:
+        total += relu * factor
     if not exact:
-        total += 2.0**-126 * (weights.sum(1)[:, None] + heads * (2 + scale))
-    return total
+        total += FLUSH * heads
+    return total.mul_(scale)
 
 
-def _dot_and_error(q: Any, k: Any, kv_dtype: str, model: Model, exact: bool) -> tuple[Any, Any]:
-    """d = q . k and its bound E for all pairs: [queries, tokens] float64 each."""
+def _weighted(q: Any, k: Any, weights: Any, kv_dtype: str, model: Model, exact: bool) -> tuple[Any, Any]:
+    """Sum over heads of |w| E and of |w| relu(d).
+
+    An any-order E is a multiple of |q| . |k|, so that its sum is one dot a token instead of one a head.
+
+    Args:
+        q: [next_n * heads, head_dim] uint8. Queries.
+        k: [tokens, head_dim] uint8. Keys.
+        weights: [next_n, heads] float64. Magnitudes.
+
+    Returns:
+        error, relu: [next_n, tokens] float64.
+    """
     import torch
 
+    next_n, heads = weights.shape
     qf, kf = fp8.decode(q, kv_dtype), fp8.decode(k, kv_dtype)
-    dot = qf @ kf.T
-    magnitude = qf.abs() @ kf.abs().T
-    dim = qf.shape[1]
-    if exact:
-        error = torch.zeros_like(dot)
-    elif model.kind == "any_order":
-        count = model.depth * dim if model.depth > 1 else max(dim - 1, 1)
-        error = _gamma(count, model.unit) * magnitude
-    else:
-        error = _running(qf, kf, fp8.powers(q, kv_dtype), fp8.powers(k, kv_dtype), model)
+    dot = (qf @ kf.T).view(next_n, heads, -1)
+    relu = torch.bmm(weights[:, None], dot.clamp(min=0))[:, 0]
+    share = 0.0
+    if model.kind == "any_order" and not exact:
+        count = model.depth * qf.shape[1] if model.depth > 1 else max(qf.shape[1] - 1, 1)
+        share = _gamma(count, model.unit)
     if model.u_k:
-        error = error * (1 + model.u_k) + (model.u_k + U) * magnitude
-    return dot, error
+        share = share * (1 + model.u_k) + model.u_k + U
+    error = torch.zeros_like(relu)
+    if share:
+        reach = torch.bmm(weights[:, None], qf.abs().view(next_n, heads, -1))[:, 0]
+        error = (reach @ kf.abs().T).mul_(share)
+    if model.kind != "any_order" and not exact:
+        running = _running(qf, kf, fp8.powers(q, kv_dtype), fp8.powers(k, kv_dtype), model).view(next_n, heads, -1)
+        error = error + torch.bmm(weights[:, None], running)[:, 0] * (1 + model.u_k)
+    return error, relu
 
 
 def _running(qf: Any, kf: Any, qp: Any, kp: Any, model: Model) -> Any:
