@@ -26,6 +26,12 @@ def plain_alloc(shape, dtype, fill=None):
     return torch.empty(shape, dtype=dtype, device="cuda") if fill is None else torch.full(shape, fill, dtype=dtype, device="cuda")
 
 
+def _short(name):
+    """aiter:fused@DIR without the path."""
+    head, at, folder = name.partition("@")
+    return head + at + folder.rstrip("/").rsplit("/", 1)[-1]
+
+
 def main_() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--aiter", action="append", default=[])
@@ -49,9 +55,9 @@ def main_() -> None:
                     function = assemble.provider(name, device).function("paged_mqa_logits")
                     call = lambda function=function: function(**tensors, **inputs.scalars, out=out, alloc=plain_alloc)  # noqa: E731, B023
                     call()
-                    row[name.rsplit("/", 1)[-1] if "@" in name else name] = round(triton.testing.do_bench(call, return_mode="median"), 4)
+                    row[_short(name)] = round(triton.testing.do_bench(call, return_mode="median"), 4)
                 except Exception as error:
-                    row[name] = f"{type(error).__name__}: {str(error)[:120]}"
+                    row[_short(name)] = f"{type(error).__name__}: {str(error)[:120]}"
             print(json.dumps(row), flush=True)
 
 

@@ -65,7 +65,8 @@ def test_repeats_hold_the_same_bits(runner):
 
 @pytest.mark.parametrize("fault", ["wrong_past=100", "mask_off_by_one", "next_token_scale", "stored_past_row", "head_dropped"])
 def test_planted_faults_are_caught(runner, fault):
-    row = judge(runner, f"fault:{fault}", context_len=300, batch=2, block_size=16, max_model_len=300, topk=64)
+    width = 300 if fault == "stored_past_row" else 512
+    row = judge(runner, f"fault:{fault}", context_len=300, batch=2, block_size=16, max_model_len=width, topk=64)
     assert row["verdict"] in ("mismatch", "nonfinite", "out_of_bounds_write")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,7 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
         from kvcheck.execute.errors import ExecuteError
         from kvcheck.flow.options import NothingJudged, UsageError
 
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # agents are ended and the journal is closed, as for Ctrl-C
         try:
             code = function(*arguments, **options)
         except (CaseFileError, UsageError) as error:

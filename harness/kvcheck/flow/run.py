@@ -71,11 +71,16 @@ def _carry_out(
     with contextlib.closing(journal), executor, Progress(len(cases), quiet=options.quiet) as progress:
         for note in notes:
             progress.note(note)
+        executor.wait_ready()
         book = Book(executor, progress, options, planned=cases)
         rows = book.judge(cases)
         known = {(row["id"], row["provider"]) for row in rows}
         with ThreadPoolExecutor(THREADS) as pool:
-            found = list(pool.map(lambda search: find(search, book.judge), searches))
+            try:
+                found = list(pool.map(lambda search: find(search, book.judge), searches))
+            except BaseException:
+                executor.close()  # or the pool would wait for searches that nobody wants any more
+                raise
         for _, evaluated in found:
             for row in evaluated:
                 if (row["id"], row["provider"]) not in known:

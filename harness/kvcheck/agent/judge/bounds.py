@@ -42,22 +42,21 @@ def logits_bound(tensors: dict[str, Any], scalars: dict[str, Any], row_lengths: 
     q, cache, table = tensors["q"], tensors["kv_cache"], tensors["block_table"]
     batch, next_n, heads, dim = q.shape
     block_size, kv_dtype = scalars["block_size"], scalars["kv_dtype"]
-    weights = tensors["weights"].double().abs().view(batch, next_n, heads)
+    weights = tensors["weights"].double().abs_().view(batch, next_n, heads)
+    flush = (weights.sum(2, keepdim=True) + 2 * heads) * FLUSH if not exact else weights.new_zeros(batch, next_n, 1)
     queries = q.view(torch.uint8).view(batch, next_n * heads, dim)
     keys, scales = block_flat.values(cache), block_flat.scales(cache)
+    lengths = row_lengths.view(batch, next_n, 1)
     bound = torch.zeros(batch, next_n, scalars["max_model_len"], dtype=torch.float64, device=cache.device)
     step = max(CHUNK_BYTES // (8 * heads * next_n), 64)
-    for request, length in enumerate(row_lengths.view(batch, next_n).amax(1).tolist()):
+    for request, length in enumerate(lengths.amax((1, 2)).tolist()):
         for start in range(0, length, step):
             position = torch.arange(start, min(start + step, length), device=cache.device)
-            page, offset = table[request, position // block_size].long(), position % block_size
-            error, relu = _weighted(queries[request], keys[page, offset], weights[request], kv_dtype, model, exact)
-            bound[request, :, start : start + len(position)] = _combine(error, relu, scales[page, offset].double().abs(), heads, model, exact)
-    if not exact:
-        bound += FLUSH * (weights.sum(2, keepdim=True) + 2 * heads)
-    bound = bound.view(batch * next_n, -1)
-    bound *= torch.arange(bound.shape[1], device=bound.device) < row_lengths.to(bound.device)[:, None]
-    return bound.mul_(REFERENCE_SLACK)
+            page, offset = table[request, position // block_size], position % block_size
+            total = _weighted(queries[request], keys[page, offset], weights[request], kv_dtype, model, exact)
+            total = torch.addcmul(flush[request], total, scales[page, offset].abs_().double())
+            bound[request, :, start : start + len(position)] = total.masked_fill_(position >= lengths[request], 0)
+    return bound.view(batch * next_n, -1)
 
 
 def add_output_rounding(bound: Any, expected: Any, model: Model) -> Any:
@@ -79,20 +78,8 @@ def add_output_rounding(bound: Any, expected: Any, model: Model) -> Any:
     return bound
 
 
-def _combine(error: Any, relu: Any, scale: Any, heads: int, model: Model, exact: bool) -> Any:
-    """The bound from sum |w| E and sum |w| relu(d): [next_n, tokens] float64."""
-    g = 0.0 if exact else _gamma(heads + 2, U)
-    total = error * ((1 + g) * (1 + model.u_s))
-    factor = g + (1 + g) * model.u_s
-    if factor:
-        total += relu * factor
-    if not exact:
-        total += FLUSH * heads
-    return total.mul_(scale)
-
-
-def _weighted(q: Any, k: Any, weights: Any, kv_dtype: str, model: Model, exact: bool) -> tuple[Any, Any]:
-    """Sum over heads of |w| E and of |w| relu(d).
+def _weighted(q: Any, k: Any, weights: Any, kv_dtype: str, model: Model, exact: bool) -> Any:
+    """The bound before the scale: sum over heads of |w| (E (1 + g) + g relu(d)), and the flush of the scaled terms.
 
     An any-order E is a multiple of |q| . |k|, so that its sum is one dot a token instead of one a head.
 
@@ -102,28 +89,30 @@ def _weighted(q: Any, k: Any, weights: Any, kv_dtype: str, model: Model, exact: 
         weights: [next_n, heads] float64. Magnitudes.
 
     Returns:
-        error, relu: [next_n, tokens] float64.
+        total: [next_n, tokens] float64.
     """
     import torch
 
     next_n, heads = weights.shape
-    qf, kf = fp8.decode(q, kv_dtype), fp8.decode(k, kv_dtype)
-    dot = (qf @ kf.T).view(next_n, heads, -1)
-    relu = torch.bmm(weights[:, None], dot.clamp(min=0))[:, 0]
+    weight = weights[:, None]
+    g = 0.0 if exact else _gamma(heads + 2, U)
+    of_error = (1 + g) * (1 + model.u_s) * REFERENCE_SLACK
+    of_relu = (g + (1 + g) * model.u_s) * REFERENCE_SLACK
     share = 0.0
     if model.kind == "any_order" and not exact:
-        count = model.depth * qf.shape[1] if model.depth > 1 else max(qf.shape[1] - 1, 1)
+        count = model.depth * q.shape[1] if model.depth > 1 else max(q.shape[1] - 1, 1)
         share = _gamma(count, model.unit)
     if model.u_k:
         share = share * (1 + model.u_k) + model.u_k + U
-    error = torch.zeros_like(relu)
-    if share:
-        reach = torch.bmm(weights[:, None], qf.abs().view(next_n, heads, -1))[:, 0]
-        error = (reach @ kf.abs().T).mul_(share)
+    qf, kf = fp8.decode(q, kv_dtype), fp8.decode(k, kv_dtype)
+    reach = weight @ qf.abs().view(next_n, heads, -1)
+    error = reach @ kf.abs().T
+    relu = (qf @ kf.T).view(next_n, heads, -1).clamp_(min=0)
+    total = torch.baddbmm(error, weight, relu, beta=of_error * share, alpha=of_relu)[:, 0]
     if model.kind != "any_order" and not exact:
         running = _running(qf, kf, fp8.powers(q, kv_dtype), fp8.powers(k, kv_dtype), model).view(next_n, heads, -1)
-        error = error + torch.bmm(weights[:, None], running)[:, 0] * (1 + model.u_k)
-    return error, relu
+        total += (weight @ running)[:, 0] * (of_error * (1 + model.u_k))
+    return total if exact else total.add_(FLUSH * heads)
 
 
 def _running(qf: Any, kf: Any, qp: Any, kp: Any, model: Model) -> Any:
