@@ -204,3 +204,33 @@ def test_premise_alone_can_be_asked(runner):
 def test_a_crash_on_a_failed_premise_is_an_invalid_case_with_the_crash_in_it(runner, tmp_path):
     row = judge(runner, user(tmp_path, "    raise RuntimeError('boom')\n", "boom"), values="random_bytes", **SMALL)
     assert row["verdict"] == "invalid_case" and "boom" in row["message"] and not failed(row["verdict"])
+
+
+NARROW = """
+import torch
+from kvcheck.agent.layouts import block_flat, fp8
+
+
+def paged_mqa_logits(q, kv_cache, weights, context_lens, block_table, *, max_model_len, block_size, kv_dtype, out, alloc):
+    for row, length in enumerate(context_lens.tolist()):
+        position = torch.arange(length)
+        slots = block_table[row, position // block_size].long() * block_size + position % block_size
+        codes, scales = block_flat.gather(kv_cache, slots)
+        keys, query = fp8.decode(codes, kv_dtype), fp8.decode(q[row, 0].view(torch.uint8), kv_dtype)
+        dot = torch.zeros(len(query), length, dtype=torch.float64)
+        for start in range(0, query.shape[1], 32):
+            products = query[:, None, start : start + 32] * keys[None, :, start : start + 32]
+            top = torch.maximum(products.abs().amax(2), dot.abs())
+            unit = torch.ldexp(torch.ones_like(top), torch.frexp(top).exponent - 1 - BITS)
+            dot = (torch.trunc(products / unit[..., None]).sum(2) + torch.trunc(dot / unit)) * unit
+        out[row, :length] = (weights[row, :, None] * torch.relu(dot.float() * scales)).sum(0)
+"""
+
+
+@pytest.mark.parametrize(("bits", "model"), [(13, "hopper_wgmma_fp8 (probed)"), (24, "fp32_any (probed)"), (5, "fp32_any (assumed)")])
+def test_precision_can_be_probed(runner, tmp_path, bits, model):
+    """Sums whose addends are cut to 13 bits below the largest are told from fp32, and neither is guessed for worse ones."""
+    file = tmp_path / f"narrow_{bits}.py"
+    file.write_text(NARROW.replace("BITS", str(bits)))
+    row = judge(runner, str(file), request={"precision": "probe"}, context_len=[300], num_heads=4, block_size=16, topk=64)
+    assert row["precision"] == model and (row["verdict"] == "pass") == (bits > 5), row["message"]

@@ -102,7 +102,7 @@ def test_a_sound_file_has_none(faults):
         ("repeat: 0\n", "repeat: expected a whole number from 1"),
         ("run_unsupported: maybe\n", "run_unsupported: expected true or false, got 'maybe'"),
         ("precision: hoper_wgmma_fp8\n", "got 'hoper_wgmma_fp8'; nearest: hopper_wgmma_fp8"),
-        ("precision: fp32_any+u_x=3\n", "precision: expected one of fp32_any, "),
+        ("precision: fp32_any+u_x=3\n", "precision: expected probe, or one of fp32_any, "),
         ("threshold: {axis: block_table, range: [1, 2]}\n", "threshold.axis: expected an ordered axis: batch, "),
         ("threshold: {axis: contextlen, range: [1, 2]}\n", "threshold.axis: expected an axis of paged_mqa_logits"),
         ("threshold: {axis: context_len}\n", "threshold.range: expected [lowest, highest] of the axis, got no such key"),

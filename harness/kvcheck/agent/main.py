@@ -17,6 +17,7 @@ from kvcheck.agent.inputs.random import Generator
 from kvcheck.agent.judge import bounds, verdict
 from kvcheck.agent.judge.evidence import Evidence, Finding
 from kvcheck.agent.judge.premise import premise
+from kvcheck.agent.judge.probe import probe
 from kvcheck.agent.protocol import is_unsupported
 
 Phase = Callable[[str], None]
@@ -178,7 +179,7 @@ class Runner:
         findings, row = [], {}
         unmet = premise(evidence)
         if "kv_cache" in tensors:
-            model, origin = self._model(request, params, provider)
+            model, origin = self._model(op, request, params, provider, phase)
             row["precision"] = f"{model.name} ({origin})"
             if call.actual is not None:
                 bound = bounds.logits_bound(tensors, inputs.scalars, lengths, model, inputs.exact)
@@ -204,9 +205,17 @@ class Runner:
         row["timing"] = {"reference_ms": reference_ms, "judge_ms": (time.perf_counter() - begun) * 1e3}
         return row
 
-    def _model(self, request: dict[str, Any], params: dict[str, Any], provider: Any) -> tuple[Any, str]:
-        if request.get("precision"):
-            return precision.parse(request["precision"]), "given"
+    def _model(self, op: Any, request: dict[str, Any], params: dict[str, Any], provider: Any, phase: Phase) -> tuple[Any, str]:
+        """The precision model of a case, and where it is from: given, probed, declared or assumed."""
+        given = request.get("precision")
+        if given == precision.PROBE:
+            phase("kernel")
+            found = probe(op, provider.function(request["op"]), params, self.device) if provider else None
+            phase("judge")
+            if found:
+                return precision.parse(found), "probed"
+        elif given:
+            return precision.parse(given), "given"
         declared = provider.precision(request["op"], params, self.facts) if provider else None
         if declared:
             return precision.parse(declared), "declared"

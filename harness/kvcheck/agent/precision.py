@@ -12,6 +12,9 @@ from dataclasses import dataclass, replace
 
 U = 2.0**-24
 
+PROBE = "probe"
+"""In the place of a model: find out by running the kernel on sums that a narrow accumulator cannot hold."""
+
 UNIT_ROUNDOFF = {"bf16": 2.0**-8, "fp16": 2.0**-11, "tf32": 2.0**-11, "fp32": U}
 
 

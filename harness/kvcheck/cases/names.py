@@ -60,11 +60,13 @@ def _fault(part: str) -> tuple[str, str, str | None] | None:
 
 def check_precision(text: str, file: str, line: int | None, key: str) -> list[Fault]:
     """What is wrong with the name of a precision model."""
+    if text == precision.PROBE:
+        return []
     try:
         precision.parse(text)
     except ValueError as error:
         head = text.partition("+")[0]
         near = head if head in precision.MODELS else specs.nearest(head, precision.MODELS)
-        expected = f"one of {', '.join(precision.MODELS)}, with +u_k=, +u_s= or +u_out="
+        expected = f"{precision.PROBE}, or one of {', '.join(precision.MODELS)}, with +u_k=, +u_s= or +u_out="
         return [Fault(file, line, key, expected, quote(text), near, str(error) if head in precision.MODELS else None)]
     return []
