@@ -48,10 +48,7 @@ def paged_mqa_logits(
     """
     batch, next_n, num_heads, head_dim = q.shape
     fp8 = {"e4m3fn": torch.float8_e4m3fn, "e4m3fnuz": torch.float8_e4m3fnuz}[kv_dtype]
-    lengths = context_lens.long()
-    if lengths.dim() == 1:
-        lengths = lengths[:, None] - next_n + 1 + torch.arange(next_n, device=q.device)  # [batch, next_n]
-    longest = lengths.amax(1).clamp(0, max_model_len).tolist()
+    lengths = [n if isinstance(n, list) else [n - next_n + 1 + j for j in range(next_n)] for n in context_lens.tolist()]  # [batch][next_n]
     pages = kv_cache.view(kv_cache.shape[0], block_size * (head_dim + 4))  # [num_blocks, bytes]
     values = pages[:, : block_size * head_dim].unflatten(1, (block_size, head_dim))  # [num_blocks, block_size, head_dim]
     scales = pages[:, block_size * head_dim :].view(torch.float32)  # [num_blocks, block_size]
@@ -60,11 +57,14 @@ def paged_mqa_logits(
     logits = torch.full((batch, next_n, max_model_len), float("-inf"), dtype=torch.float64, device=q.device)
     step = max(CHUNK_BYTES // (8 * next_n * max(num_heads, head_dim)), 1)
     for b in range(batch):
-        for start in range(0, longest[b], step):
-            position = torch.arange(start, min(start + step, longest[b]), device=q.device)
+        longest = min(max(lengths[b]), max_model_len)
+        for start in range(0, longest, step):
+            position = torch.arange(start, min(start + step, longest), device=q.device)
             page, offset = block_table[b, position // block_size].long(), position % block_size
             keys = values[page, offset].view(fp8).double()  # [positions, head_dim]
             score = torch.relu((queries[b] @ keys.T) * scales[page, offset].double()).view(next_n, num_heads, -1)
-            row = (weights[b] @ score)[:, 0]  # [next_n, positions]
-            logits[b, :, start : start + len(position)] = row.masked_fill_(position >= lengths[b][:, None], float("-inf"))
+            logits[b, :, start : start + len(position)] = (weights[b] @ score)[:, 0]  # [next_n, positions]
+        for j, length in enumerate(lengths[b]):
+            if length < longest:
+                logits[b, j, max(length, 0) : longest] = float("-inf")
     return logits.view(batch * next_n, max_model_len)

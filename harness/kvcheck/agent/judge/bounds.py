@@ -46,16 +46,20 @@ def logits_bound(tensors: dict[str, Any], scalars: dict[str, Any], row_lengths: 
     flush = (weights.sum(2, keepdim=True) + 2 * heads) * FLUSH if not exact else weights.new_zeros(batch, next_n, 1)
     queries = q.view(torch.uint8).view(batch, next_n * heads, dim)
     keys, scales = block_flat.values(cache), block_flat.scales(cache)
-    lengths = row_lengths.view(batch, next_n, 1)
+    lengths = row_lengths.view(batch, next_n).tolist()
     bound = torch.zeros(batch, next_n, scalars["max_model_len"], dtype=torch.float64, device=cache.device)
     step = max(CHUNK_BYTES // (8 * heads * next_n), 64)
-    for request, length in enumerate(lengths.amax((1, 2)).tolist()):
-        for start in range(0, length, step):
-            position = torch.arange(start, min(start + step, length), device=cache.device)
+    for request, rows in enumerate(lengths):
+        longest = max(rows)
+        for start in range(0, longest, step):
+            position = torch.arange(start, min(start + step, longest), device=cache.device)
             page, offset = table[request, position // block_size], position % block_size
             total = _weighted(queries[request], keys[page, offset], weights[request], kv_dtype, model, exact)
-            total = torch.addcmul(flush[request], total, scales[page, offset].abs_().double())
-            bound[request, :, start : start + len(position)] = total.masked_fill_(position >= lengths[request], 0)
+            scale = scales[page, offset].abs_().double()
+            bound[request, :, start : start + len(position)] = torch.addcmul(flush[request], total, scale)
+        for row, length in enumerate(rows):
+            if length < longest:
+                bound[request, row, length:longest] = 0
     return bound.view(batch * next_n, -1)
 
 
