@@ -6,49 +6,33 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-SCRIPT = """
-import json, sys, torch
-import triton
-from triton.backends.compiler import GPUTarget
-from kvcheck.agent.kernels import paged_mqa_logits as logits, topk_per_row as topk
-
-backend, arch, warp, fp8 = sys.argv[1:5]
-target = GPUTarget(backend, int(arch) if arch.isdigit() else arch, int(warp))
-kernel = logits._paged_mqa_logits
-kinds = {"q_ptr": f"*{fp8}", "cache_ptr": f"*{fp8}", "scale_ptr": "*fp32", "weights_ptr": "*fp32", "lens_ptr": "*i32", "table_ptr": "*i32", "out_ptr": "*fp32"}
-found = {}
-for name, flags in {"rows": (False, False), "per_row": (True, False), "from_bytes": (False, True)}.items():
-    constants = dict(PER_ROW=flags[0], FROM_BYTES=flags[1], TWO_TO_BIAS=256.0, HEADS=64, HEAD_TILES=1, DIM=128, TOKENS=128)
-    types = {**kinds, **({"q_ptr": "*u8", "cache_ptr": "*u8"} if flags[1] else {})}
-    signature = {n: types.get(n, "constexpr" if n in constants else "i32") for n in kernel.arg_names}
-    built = triton.compile(triton.compiler.ASTSource(kernel, signature, constants), target=target, options={"num_warps": 4})
-    found[name] = built.asm["amdgcn" if backend == "hip" else "ptx"]
-kernel = topk._topk_per_row
-constants = dict(PER_ROW=False, LANES=4096, OUT_LANES=1024)
-signature = {n: {"logits_ptr": "*fp32", "lens_ptr": "*i32", "out_ptr": "*i32"}.get(n, "constexpr" if n in constants else "i32") for n in kernel.arg_names}
-built = triton.compile(triton.compiler.ASTSource(kernel, signature, constants), target=target, options={"num_warps": 8})
-found["topk"] = built.asm["amdgcn" if backend == "hip" else "ptx"]
-print(json.dumps({name: [len(text), sorted({w for line in text.splitlines() for w in line.split()[:1] if "mfma" in w or "wgmma.mma" in w})] for name, text in found.items()}))
-"""
+PROGRAM = Path(__file__).with_name("kernels_compiled.py")
 
 
 @pytest.mark.parametrize(
-    ("target", "native", "upcast"),
+    ("target", "native", "upcast", "shared"),
     [
-        (("hip", "gfx942", "64", "fp8e4b8"), "fp8_fp8", "f16"),
-        (("hip", "gfx950", "64", "fp8e4nv"), "f8f6f4", "f16"),
-        (("cuda", "90", "32", "fp8e4nv"), "e4m3.e4m3", "f16.f16"),
+        (("hip", "gfx942", "64", "fp8e4b8"), "fp8_fp8", "f16", 64 << 10),
+        (("hip", "gfx950", "64", "fp8e4nv"), "f8f6f4", "f16", 160 << 10),
+        (("cuda", "90", "32", "fp8e4nv"), "e4m3.e4m3", "f16.f16", 227 << 10),
     ],
+    ids=["gfx942", "gfx950", "sm_90"],
 )
-def test_compiles(target, native, upcast):
+def test_compiles(target, native, upcast, shared):
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    done = subprocess.run([sys.executable, "-c", SCRIPT, *target], capture_output=True, text=True, timeout=170, env=environment)
+    done = subprocess.run([sys.executable, str(PROGRAM), *target], capture_output=True, text=True, timeout=170, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
-    built = json.loads(done.stdout)
-    for name in ("rows", "per_row"):
-        assert any(native in word for word in built[name][1]), built[name]
-    assert any(upcast in word for word in built["from_bytes"][1]), built["from_bytes"]
-    assert built["topk"][0] > 1000 and built["topk"][1] == []
+    found = json.loads(done.stdout)
+    assert any(native in word for word in found["logits"]["matrix"]), found["logits"]
+    assert any(upcast in word for word in found["from_bytes"]["matrix"]), found["from_bytes"]
+    for name in ("page_of_one", "smallest", "largest"):
+        assert found[name]["matrix"], name
+    for name in ("topk", "topk_of_one"):
+        assert not found[name]["matrix"], name
+    for name, kernel in found.items():
+        assert kernel["byte_loads"] == 0, f"{name}: keys are read a byte at a time"
+        assert kernel["shared"] <= shared, (name, kernel)

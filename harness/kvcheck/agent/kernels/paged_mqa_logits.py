@@ -29,9 +29,10 @@ def _paged_mqa_logits(
     num_heads,
     head_dim,
     block_size,
-    page_bytes,
+    page_words,
     table_stride,
     out_stride,
+    rows,
     PER_ROW: tl.constexpr,
     FROM_BYTES: tl.constexpr,
     TWO_TO_BIAS: tl.constexpr,
@@ -40,13 +41,14 @@ def _paged_mqa_logits(
     DIM: tl.constexpr,
     TOKENS: tl.constexpr,
 ):
-    row = tl.program_id(0)
+    # One axis of programs, rows fastest: the other axes of a CUDA grid end at 65,535, and query tokens share their keys.
+    row = tl.program_id(0) % rows
     request = row // next_n
     if PER_ROW:
         length = tl.load(lens_ptr + row)
     else:
         length = tl.load(lens_ptr + request) - next_n + 1 + row % next_n
-    start = tl.program_id(1) * TOKENS
+    start = tl.program_id(0) // rows * TOKENS
     if start < length:
         position = start + tl.arange(0, TOKENS)
         live = position < length
@@ -54,9 +56,10 @@ def _paged_mqa_logits(
         # 64 bits before the first multiplication: a pool or a batch of rows may be larger than 2**31.
         page = tl.load(table_ptr + request.to(tl.int64) * table_stride + position // block_size, mask=live, other=0).to(tl.int64)
         offset = position % block_size
-        key_at = page * page_bytes + offset * head_dim
+        # Counted in 4-byte words, so that the compiler sees that keys may be read four at a time.
+        key_at = page * (page_words * 4) + offset * head_dim
         key_mask = (lane < head_dim)[:, None] & live[None, :]
-        scale_at = (page * page_bytes + block_size * head_dim) // 4 + offset
+        scale_at = page * page_words + block_size * head_dim // 4 + offset
         scale = tl.load(scale_ptr + scale_at, mask=live, other=0.0)
         if FROM_BYTES:
             keys = _from_bytes(tl.load(cache_ptr + key_at[None, :] + lane[:, None], mask=key_mask, other=0), TWO_TO_BIAS)
@@ -119,18 +122,11 @@ def paged_mqa_logits(
     """
     batch, next_n, num_heads, head_dim = q.shape
     interpreted = q.device.type == "cpu"
-    dim = max(triton.next_power_of_2(head_dim), 16)
-    heads = max(triton.next_power_of_2(num_heads), 16)
-    if not interpreted:
-        heads = min(heads, 64 if dim <= 256 else 16)
-    tokens = INTERPRETED_TILE if interpreted else (128 if dim <= 128 else 64 if dim <= 256 else 32)
-    longest = int(context_lens.max()) if interpreted else max_model_len
-    tokens = min(tokens, max(triton.next_power_of_2(longest), 16))
+    longest = min(int(context_lens.max()), max_model_len) if interpreted else max_model_len
+    config = tiles(num_heads, head_dim, longest, interpreted)
     dtype = torch.uint8 if from_bytes else {"e4m3fn": torch.float8_e4m3fn, "e4m3fnuz": torch.float8_e4m3fnuz}[kv_dtype]
     flat = kv_cache.view(kv_cache.shape[0], -1)
-    tiles = max(triton.cdiv(min(longest, max_model_len), tokens), 1)
-    config = {"HEADS": heads, "HEAD_TILES": triton.cdiv(num_heads, heads), "DIM": dim, "TOKENS": tokens}
-    _paged_mqa_logits[(batch * next_n, tiles)](
+    _paged_mqa_logits[(batch * next_n * max(triton.cdiv(longest, config["TOKENS"]), 1),)](
         q.view(dtype),
         flat.view(dtype),
         flat.view(torch.float32),
@@ -142,9 +138,10 @@ def paged_mqa_logits(
         num_heads,
         head_dim,
         block_size,
-        block_size * (head_dim + 4),
+        block_size * (head_dim + 4) // 4,
         block_table.stride(0),
         out.stride(0),
+        batch * next_n,
         PER_ROW=context_lens.dim() == 2,
         FROM_BYTES=from_bytes,
         TWO_TO_BIAS=256.0 if kv_dtype == "e4m3fn" else 128.0,
@@ -152,3 +149,25 @@ def paged_mqa_logits(
         **config,
     )
     return config
+
+
+def tiles(num_heads: int, head_dim: int, longest: int, interpreted: bool) -> dict[str, int]:
+    """Tile sizes: whole rows of heads up to what one matrix product of a device holds; few and large under the interpreter.
+
+    Args:
+        num_heads: query heads.
+        head_dim: QK width.
+        longest: positions of the longest row.
+        interpreted: under Triton's interpreter.
+
+    Returns:
+        config: HEADS and DIM, padded to powers of two; HEAD_TILES, passes over the heads; TOKENS a program.
+    """
+    dim = max(triton.next_power_of_2(head_dim), 32)  # the least that CUDA's FP8 matrix product takes
+    heads = max(triton.next_power_of_2(num_heads), 16)
+    tokens = INTERPRETED_TILE
+    if not interpreted:
+        heads = min(heads, 64 if dim <= 256 else 16)
+        tokens = 128 if dim <= 128 else 64 if dim <= 256 else 32
+    tokens = min(tokens, max(triton.next_power_of_2(longest), 16))
+    return {"HEADS": heads, "HEAD_TILES": triton.cdiv(num_heads, heads), "DIM": dim, "TOKENS": tokens}

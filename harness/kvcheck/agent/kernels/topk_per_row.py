@@ -40,7 +40,16 @@ def _digit(line, length, prefix, wanted, SHIFT: tl.constexpr, FIRST: tl.constexp
 
 @triton.jit
 def _topk_per_row(
-    logits_ptr, lens_ptr, out_ptr, next_n, topk, logits_stride, out_stride, PER_ROW: tl.constexpr, LANES: tl.constexpr, OUT_LANES: tl.constexpr
+    logits_ptr,
+    lens_ptr,
+    out_ptr,
+    next_n,
+    topk,
+    logits_stride,
+    out_stride,
+    PER_ROW: tl.constexpr,
+    LANES: tl.constexpr,
+    OUT_LANES: tl.constexpr,
 ):
     row = tl.program_id(0)
     if PER_ROW:
