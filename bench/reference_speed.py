@@ -78,7 +78,7 @@ def main() -> None:
         return reference(**tensors, **inputs.scalars, out=None, alloc=None)
 
     def bounded():
-        return vectorised(), bounds.logits_bound(tensors, inputs.scalars, lengths, model, False)
+        return bounds.reference_with_bound(tensors, inputs.scalars, lengths, model, False)
 
     wanted, looped = vectorised(), loop()
     inside = torch.isfinite(wanted)

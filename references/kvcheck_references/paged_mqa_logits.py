@@ -7,6 +7,8 @@ scales above zero; (3) NaN goes through relu, where the kernels turn it into 0, 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 
 CHUNK_BYTES = 1 << 26
@@ -46,25 +48,60 @@ def paged_mqa_logits(
 
     Conventions: row b * next_n + j sees context_len - next_n + 1 + j positions, or its per-row length; never fewer than none.
     """
+    batch, next_n, num_heads, _ = q.shape
+    weight = weights.double().view(batch, next_n, 1, num_heads)
+    logits = torch.full((batch, next_n, max_model_len), float("-inf"), dtype=torch.float64, device=q.device)
+    for b, start, score, _, _, _ in terms(
+        q, kv_cache, context_lens, block_table, max_model_len=max_model_len, block_size=block_size, kv_dtype=kv_dtype
+    ):
+        logits[b, :, start : start + score.shape[2]] = (weight[b] @ score)[:, 0]
+    for b, lengths in enumerate(row_lengths(context_lens, next_n)):
+        for j, length in enumerate(lengths):
+            if length < max(lengths):
+                logits[b, j, length:] = float("-inf")
+    return logits.view(batch * next_n, max_model_len)
+
+
+def terms(
+    q: torch.Tensor,
+    kv_cache: torch.Tensor,
+    context_lens: torch.Tensor,
+    block_table: torch.Tensor,
+    *,
+    max_model_len: int,
+    block_size: int,
+    kv_dtype: str,
+) -> Iterator[tuple[int, int, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]]:
+    """What the logits are summed from, request by request and chunk by chunk; an error bound is summed from the same.
+
+    Args:
+        q, kv_cache, context_lens, block_table, max_model_len, block_size, kv_dtype: as of `paged_mqa_logits`.
+
+    Yields:
+        b, start: request, and first position of the chunk.
+        score: [next_n, num_heads, positions] float64. relu(q . key * scale).  # [next_n, num_heads, positions]
+        queries: [next_n * num_heads, head_dim] float64.  # [next_n * num_heads, head_dim]
+        keys: [positions, head_dim] float64.  # [positions, head_dim]
+        scale: [positions] float64.  # [positions]
+    """
     batch, next_n, num_heads, head_dim = q.shape
     fp8 = {"e4m3fn": torch.float8_e4m3fn, "e4m3fnuz": torch.float8_e4m3fnuz}[kv_dtype]
-    lengths = [n if isinstance(n, list) else [n - next_n + 1 + j for j in range(next_n)] for n in context_lens.tolist()]  # [batch][next_n]
     pages = kv_cache.view(kv_cache.shape[0], block_size * (head_dim + 4))  # [num_blocks, bytes]
     values = pages[:, : block_size * head_dim].unflatten(1, (block_size, head_dim))  # [num_blocks, block_size, head_dim]
     scales = pages[:, block_size * head_dim :].view(torch.float32)  # [num_blocks, block_size]
     queries = q.view(torch.uint8).view(fp8).double().view(batch, next_n * num_heads, head_dim)
-    weights = weights.double().view(batch, next_n, 1, num_heads)
-    logits = torch.full((batch, next_n, max_model_len), float("-inf"), dtype=torch.float64, device=q.device)
     step = max(CHUNK_BYTES // (8 * next_n * max(num_heads, head_dim)), 1)
-    for b in range(batch):
-        longest = min(max(lengths[b]), max_model_len)
+    for b, lengths in enumerate(row_lengths(context_lens, next_n)):
+        longest = min(max(lengths), max_model_len)
         for start in range(0, longest, step):
             position = torch.arange(start, min(start + step, longest), device=q.device)
             page, offset = block_table[b, position // block_size].long(), position % block_size
-            keys = values[page, offset].view(fp8).double()  # [positions, head_dim]
-            score = torch.relu((queries[b] @ keys.T) * scales[page, offset].double()).view(next_n, num_heads, -1)
-            logits[b, :, start : start + len(position)] = (weights[b] @ score)[:, 0]  # [next_n, positions]
-        for j, length in enumerate(lengths[b]):
-            if length < longest:
-                logits[b, j, max(length, 0) : longest] = float("-inf")
-    return logits.view(batch * next_n, max_model_len)
+            keys, scale = values[page, offset].view(fp8).double(), scales[page, offset].double()
+            score = torch.relu((queries[b] @ keys.T) * scale).view(next_n, num_heads, -1)
+            yield b, start, score, queries[b], keys, scale
+
+
+def row_lengths(context_lens: torch.Tensor, next_n: int) -> list[list[int]]:
+    """How many positions each row sees, as numbers: [batch][next_n], never negative."""
+    rows = [n if isinstance(n, list) else [n - next_n + 1 + j for j in range(next_n)] for n in context_lens.tolist()]
+    return [[max(length, 0) for length in lengths] for lengths in rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 from kvcheck.agent import precision, specs
 from kvcheck.agent.inputs.random import Generator
 from kvcheck.agent.judge import bounds
-from kvcheck.agent.layouts import fp8
+from kvcheck.agent.layouts import block_flat, fp8
 from kvcheck.agent.ops import paged_mqa_logits
 
 HEADS, DIM, TOKENS = 8, 128, 48
@@ -22,7 +23,7 @@ def call(values="gaussian", **changes):
     inputs = paged_mqa_logits.make_inputs({**BASE, "values": values, **changes}, Generator(11))
     table, cache = inputs.tensors["block_table"].long(), inputs.tensors["kv_cache"]
     position = torch.arange(TOKENS)
-    codes, scales = bounds.block_flat.gather(cache, table[0, position // 16] * 16 + position % 16)
+    codes, scales = block_flat.gather(cache, table[0, position // 16] * 16 + position % 16)
     q = inputs.tensors["q"].view(torch.uint8)[0, 0]
     return inputs, fp8.decode(q, "e4m3fn"), fp8.decode(codes, "e4m3fn"), scales
 
@@ -103,8 +104,7 @@ def test_adversarial_product_comes_close_and_not_over():
     k = torch.full((1, DIM), 1.875, dtype=torch.float64)
     q[0, 0] = k[0, 0] = 256.0
     model = precision.MODELS["hopper_wgmma_fp8"]
-    codes = [fp8.encode(x, "e4m3fn") for x in (q, k)]
-    error = bounds._running(q, k, *(fp8.powers(c, "e4m3fn") for c in codes), model)
+    error = bounds._running(q, k, "e4m3fn", model)
     ratio = float((fused_dot(q, k, model) - q @ k.T).abs() / error)
     assert 0.8 < ratio <= 1
 
@@ -144,14 +144,15 @@ def test_bound_scales_with_the_weights():
 
 
 def test_chunks_change_nothing(monkeypatch):
-    inputs, *_ = call()
-    whole = bound_of(inputs, "fp32_any")
-    monkeypatch.setattr(bounds, "CHUNK_BYTES", 1)
     long = paged_mqa_logits.make_inputs({**BASE, "context_len": 1000, "next_n": 2}, Generator(11))
-    small = bounds.logits_bound(long.tensors, long.scalars, long.row_lengths, precision.parse("fp32_any"), False)
-    monkeypatch.undo()
-    assert torch.allclose(small, bounds.logits_bound(long.tensors, long.scalars, long.row_lengths, precision.parse("fp32_any"), False), rtol=1e-12)
-    assert float(small[0, 999]) == 0 and float(small[1, 999]) > 0 and len(whole) == TOKENS
+    reference = importlib.import_module("kvcheck_references.paged_mqa_logits")
+    arguments = (long.tensors, long.scalars, long.row_lengths, precision.parse("fp32_any"), False)
+    whole = bounds.reference_with_bound(*arguments)
+    assert torch.equal(whole[0], reference.paged_mqa_logits(**long.tensors, **long.scalars, out=None, alloc=None))
+    monkeypatch.setattr(reference, "CHUNK_BYTES", 1 << 17)
+    for chunked, side in zip(bounds.reference_with_bound(*arguments), whole, strict=True):
+        assert torch.allclose(chunked, side, rtol=1e-12)
+    assert float(whole[1][0, 999]) == 0 and float(whole[1][1, 999]) > 0 and whole[0][0, 999] == -torch.inf
 
 
 @pytest.mark.parametrize("text", ["fp23", "fp32_any+u_q=1", "fp32_any+u_k", "fp32_any+u_k=2^99", "fp32_any+u_out=x"])

@@ -170,20 +170,22 @@ class Runner:
         phase("reference")
         begun = time.perf_counter()
         tensors = {name: tensor.to(self.device, copy=True) for name, tensor in inputs.tensors.items()}
-        expected = assemble.reference(request["op"])(**tensors, **inputs.scalars, out=None, alloc=None)
         lengths = inputs.row_lengths.to(self.device)
-        evidence = Evidence(params, inputs, tensors, used, arena, call.actual, expected, None, lengths, call.returned)
-        reference_ms = (time.perf_counter() - begun) * 1e3
-        phase("judge")
-        begun = time.perf_counter()
-        findings, row = [], {}
-        unmet = premise(evidence)
+        row: dict[str, Any] = {}
+        bound = None
         if "kv_cache" in tensors:
             model, origin = self._model(op, request, params, provider, phase)
             row["precision"] = f"{model.name} ({origin})"
-            if call.actual is not None:
-                bound = bounds.logits_bound(tensors, inputs.scalars, lengths, model, inputs.exact)
-                evidence.bound = bounds.add_output_rounding(bound, expected, model)
+            expected, bound = bounds.reference_with_bound(tensors, inputs.scalars, lengths, model, inputs.exact)
+            bound = bounds.add_output_rounding(bound, expected, model)
+        else:
+            expected = assemble.reference(request["op"])(**tensors, **inputs.scalars, out=None, alloc=None)
+        evidence = Evidence(params, inputs, tensors, used, arena, call.actual, expected, bound, lengths, call.returned)
+        reference_ms = (time.perf_counter() - begun) * 1e3
+        phase("judge")
+        begun = time.perf_counter()
+        findings = []
+        unmet = premise(evidence)
         if call.finding:
             findings.append(call.finding)
         if call.actual is not None:
@@ -211,7 +213,7 @@ class Runner:
         if given == precision.PROBE:
             phase("kernel")
             found = probe(op, provider.function(request["op"]), params, self.device) if provider else None
-            phase("judge")
+            phase("reference")
             if found:
                 return precision.parse(found), "probed"
         elif given:

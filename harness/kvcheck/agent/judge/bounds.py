@@ -9,13 +9,11 @@ Source: Higham, Accuracy and Stability of Numerical Algorithms (2002), 3 and 4; 
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from kvcheck.agent.precision import U, Model
-from kvcheck.agent.layouts import block_flat, fp8
-
-CHUNK_BYTES = 1 << 26
-"""Bytes of a float64 [heads, tokens] intermediate: bounds memory at 202,752 tokens."""
+from kvcheck.agent.layouts import fp8
 
 FLUSH = 2.0**-126
 """What a result below the smallest normal number can lose where such numbers are flushed to zero."""
@@ -25,7 +23,12 @@ REFERENCE_SLACK = 1 + 1e-6
 
 
 def logits_bound(tensors: dict[str, Any], scalars: dict[str, Any], row_lengths: Any, model: Model, exact: bool) -> Any:
-    """The bound of `paged_mqa_logits`.
+    """The bound of `paged_mqa_logits`: the second of `reference_with_bound`."""
+    return reference_with_bound(tensors, scalars, row_lengths, model, exact)[1]
+
+
+def reference_with_bound(tensors: dict[str, Any], scalars: dict[str, Any], row_lengths: Any, model: Model, exact: bool) -> tuple[Any, Any]:
+    """The reference's logits and their bound, in one pass over the reference's own terms.
 
     Args:
         tensors: the op's tensors on one device: q, kv_cache, weights, context_lens, block_table.
@@ -35,32 +38,42 @@ def logits_bound(tensors: dict[str, Any], scalars: dict[str, Any], row_lengths: 
         exact: the inputs are exact in any fp32 order.
 
     Returns:
+        logits: [rows, max_model_len] float64. Bit for bit the reference's; -inf past each row's length.
         bound: [rows, max_model_len] float64. 0 past each row's length.
     """
     import torch
 
-    q, cache, table = tensors["q"], tensors["kv_cache"], tensors["block_table"]
+    q = tensors["q"]
     batch, next_n, heads, dim = q.shape
-    block_size, kv_dtype = scalars["block_size"], scalars["kv_dtype"]
-    weights = tensors["weights"].double().abs_().view(batch, next_n, heads)
-    flush = (weights.sum(2, keepdim=True) + 2 * heads) * FLUSH if not exact else weights.new_zeros(batch, next_n, 1)
-    queries = q.view(torch.uint8).view(batch, next_n * heads, dim)
-    keys, scales = block_flat.values(cache), block_flat.scales(cache)
-    lengths = row_lengths.view(batch, next_n).tolist()
-    bound = torch.zeros(batch, next_n, scalars["max_model_len"], dtype=torch.float64, device=cache.device)
-    step = max(CHUNK_BYTES // (8 * heads * next_n), 64)
-    for request, rows in enumerate(lengths):
-        longest = max(rows)
-        for start in range(0, longest, step):
-            position = torch.arange(start, min(start + step, longest), device=cache.device)
-            page, offset = table[request, position // block_size], position % block_size
-            total = _weighted(queries[request], keys[page, offset], weights[request], kv_dtype, model, exact)
-            scale = scales[page, offset].abs_().double()
-            bound[request, :, start : start + len(position)] = torch.addcmul(flush[request], total, scale)
-        for row, length in enumerate(rows):
-            if length < longest:
-                bound[request, row, length:longest] = 0
-    return bound.view(batch * next_n, -1)
+    weights = tensors["weights"].double().view(batch, next_n, 1, heads)
+    sizes = weights.abs()
+    both = torch.stack((weights, sizes), 1).view(batch, 2, next_n, 1, heads)
+    share, of_relu = _factors(model, heads, dim, exact)
+    flush = None if exact else (sizes.sum(3) + 2 * heads) * FLUSH
+    logits = torch.full((batch, next_n, scalars["max_model_len"]), -torch.inf, dtype=torch.float64, device=q.device)
+    bound = torch.zeros_like(logits)
+    context = {name: tensors[name] for name in ("q", "kv_cache", "context_lens", "block_table")}
+    terms = importlib.import_module("kvcheck_references.paged_mqa_logits").terms
+    for b, start, score, queries, keys, scale in terms(**context, **scalars):
+        span = slice(start, start + len(keys))
+        logits[b, :, span], total = (both[b] @ score)[:, :, 0]
+        total.mul_(of_relu)
+        if not exact:
+            total += flush[b]
+        if share:
+            reach = (sizes[b] @ queries.abs().view(next_n, heads, dim))[:, 0]
+            total.addcmul_(reach @ keys.abs().T, scale.abs(), value=share)
+        if not exact:
+            total.add_(scale.abs(), alpha=FLUSH * heads)
+        if model.kind != "any_order" and not exact:
+            running = _running(queries, keys, scalars["kv_dtype"], model).view(next_n, heads, -1)
+            total.addcmul_((sizes[b] @ running)[:, 0], scale.abs(), value=_factors(model, heads, dim, exact, running=True)[0])
+        bound[b, :, span] = total
+    for row, length in enumerate(row_lengths.tolist()):
+        b, j = divmod(row, next_n)
+        logits[b, j, length:] = -torch.inf
+        bound[b, j, length:] = 0
+    return logits.view(batch * next_n, -1), bound.view(batch * next_n, -1)
 
 
 def add_output_rounding(bound: Any, expected: Any, model: Model) -> Any:
@@ -82,47 +95,29 @@ def add_output_rounding(bound: Any, expected: Any, model: Model) -> Any:
     return bound
 
 
-def _weighted(q: Any, k: Any, weights: Any, kv_dtype: str, model: Model, exact: bool) -> Any:
-    """The bound before the scale: sum over heads of |w| (E (1 + g) + g relu(d)), and the flush of the scaled terms.
+def _factors(model: Model, heads: int, dim: int, exact: bool, running: bool = False) -> tuple[float, float]:
+    """What |w| |q| . |k| |s| (or |w| E |s| of a running bound) and |w| relu(s d) are multiplied by.
 
-    An any-order E is a multiple of |q| . |k|, so that its sum is one dot a token instead of one a head.
-
-    Args:
-        q: [next_n * heads, head_dim] uint8. Queries.
-        k: [tokens, head_dim] uint8. Keys.
-        weights: [next_n, heads] float64. Magnitudes.
-
-    Returns:
-        total: [next_n, tokens] float64.
+    An any-order E is a multiple of |q| . |k|, so that its sum over heads is one dot a token instead of one a head.
     """
-    import torch
-
-    next_n, heads = weights.shape
-    weight = weights[:, None]
     g = 0.0 if exact else _gamma(heads + 2, U)
     of_error = (1 + g) * (1 + model.u_s) * REFERENCE_SLACK
     of_relu = (g + (1 + g) * model.u_s) * REFERENCE_SLACK
+    if running:
+        return of_error * (1 + model.u_k), of_relu
     share = 0.0
     if model.kind == "any_order" and not exact:
-        count = model.depth * q.shape[1] if model.depth > 1 else max(q.shape[1] - 1, 1)
-        share = _gamma(count, model.unit)
+        share = _gamma(model.depth * dim if model.depth > 1 else max(dim - 1, 1), model.unit)
     if model.u_k:
         share = share * (1 + model.u_k) + model.u_k + U
-    qf, kf = fp8.decode(q, kv_dtype), fp8.decode(k, kv_dtype)
-    reach = weight @ qf.abs().view(next_n, heads, -1)
-    error = reach @ kf.abs().T
-    relu = (qf @ kf.T).view(next_n, heads, -1).clamp_(min=0)
-    total = torch.baddbmm(error, weight, relu, beta=of_error * share, alpha=of_relu)[:, 0]
-    if model.kind != "any_order" and not exact:
-        running = _running(qf, kf, fp8.powers(q, kv_dtype), fp8.powers(k, kv_dtype), model).view(next_n, heads, -1)
-        total += (weight @ running)[:, 0] * (of_error * (1 + model.u_k))
-    return total if exact else total.add_(FLUSH * heads)
+    return of_error * share, of_relu
 
 
-def _running(qf: Any, kf: Any, qp: Any, kp: Any, model: Model) -> Any:
+def _running(qf: Any, kf: Any, kv_dtype: str, model: Model) -> Any:
     """Bound of a fused multiplier that aligns `block` products and the accumulator to their largest exponent, block by block."""
     import torch
 
+    qp, kp = fp8.powers(qf, kv_dtype), fp8.powers(kf, kv_dtype)
     error = torch.zeros(len(qf), len(kf), dtype=torch.float64, device=qf.device)
     prefix = torch.zeros_like(error)
     for start in range(0, qf.shape[1], model.block):

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from kvcheck.agent.judge.evidence import Evidence, Finding
+from kvcheck.agent.judge.reproducer import fp32_logits
 
 FILLER = -1e30
 """What quick reproducers put for non-finite logits; used for `topk_positional_match` alone, to show what they print."""
@@ -116,17 +117,20 @@ def _positional(evidence: Evidence, k: int) -> None:
     """The quick reproducer's number: sorted index lists of whole rows compared position by position, min(k, context) of them."""
     total, rows = 0.0, 0
     inside = evidence.inside()
+    expected = evidence.expected
+    if not bool(torch.isfinite(expected[inside]).all()):
+        expected = fp32_logits(evidence)
     for row, length in enumerate(evidence.row_lengths.tolist()):
         if length:
             sides = [_filled(side[row], inside[row]).sort(descending=True, stable=True).indices[: min(k, length)].sort().values
-                     for side in (evidence.actual, evidence.expected)]
+                     for side in (evidence.actual, expected)]
             total, rows = total + float((sides[0] == sides[1]).double().mean()), rows + 1
     if rows:
         evidence.metrics["topk_positional_match"] = total / rows
 
 
 def _filled(row: Any, inside: Any) -> Any:
-    return torch.where(torch.isfinite(row.float()) & inside, row.double(), FILLER)  # the reproducers compare fp32 with fp32
+    return torch.where(torch.isfinite(row) & inside, row.double(), FILLER)
 
 
 def _first_wrong(evidence: Evidence, part: Any, bad: Any, mask: Any, high: Any, low: Any) -> dict[str, Any]:

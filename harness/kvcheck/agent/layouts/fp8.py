@@ -48,17 +48,20 @@ def decode(codes: Any, kv_dtype: str) -> Any:
     return _table(values, kv_dtype, codes.device)[codes.int()]
 
 
-def powers(codes: Any, kv_dtype: str) -> Any:
+def powers(numbers: Any, kv_dtype: str) -> Any:
     """2**exponent of the unnormalised significand: what a fused multiplier aligns to.
 
     Args:
-        codes: [...] uint8. FP8 codes, no NaN.
+        numbers: [...] float64. Numbers of FP8 codes.
         kv_dtype: format.
 
     Returns:
         powers: [...] float64. Subnormals count as the smallest normal exponent; zero is 0.
     """
-    return _table(_powers, kv_dtype, codes.device)[codes.int()]
+    import torch
+
+    exponent = torch.frexp(numbers).exponent.clamp(min=2 - BIAS[kv_dtype]) - 1
+    return torch.ldexp((numbers != 0).double(), exponent)
 
 
 def encode(numbers: Any, kv_dtype: str) -> Any:
@@ -81,10 +84,6 @@ def encode(numbers: Any, kv_dtype: str) -> Any:
     code += tie
     code[(numbers < 0) & (code > 0)] += 128
     return code.to(torch.uint8)
-
-
-def _powers(kv_dtype: str) -> tuple[float, ...]:
-    return tuple(2.0 ** (max(code >> 3 & 15, 1) - BIAS[kv_dtype]) if code & 127 else 0.0 for code in range(256))
 
 
 @lru_cache(maxsize=None)
