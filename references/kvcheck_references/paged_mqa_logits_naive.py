@@ -12,7 +12,7 @@ import struct
 import torch
 
 
-def paged_mqa_logits_naive(
+def paged_mqa_logits(
     q: torch.Tensor,
     kv_cache: torch.Tensor,
     weights: torch.Tensor,

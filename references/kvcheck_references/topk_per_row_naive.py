@@ -8,9 +8,7 @@ from __future__ import annotations
 import torch
 
 
-def topk_per_row_naive(
-    logits: torch.Tensor, context_lens: torch.Tensor, *, topk: int, next_n: int, out: object, alloc: object
-) -> torch.Tensor:
+def topk_per_row(logits: torch.Tensor, context_lens: torch.Tensor, *, topk: int, next_n: int, out: object, alloc: object) -> torch.Tensor:
     """Positions of the k largest logits, one row at a time.
 
     Args:

@@ -23,7 +23,7 @@ QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCh
 
 def both(op, inputs):
     fast = getattr(importlib.import_module(f"kvcheck_references.{op}"), op)
-    naive = getattr(importlib.import_module(f"kvcheck_references.{op}_naive"), f"{op}_naive")
+    naive = getattr(importlib.import_module(f"kvcheck_references.{op}_naive"), op)
     return [side(**inputs.tensors, **inputs.scalars, out=None, alloc=None) for side in (fast, naive)]
 
 
@@ -59,7 +59,9 @@ def test_logits_agree(shape, num_heads, head_dim, block_size, kv_dtype, values, 
 
 
 def test_nan_goes_through_relu_in_both():
-    inputs = paged_mqa_logits.make_inputs({**LOGITS, "context_len": 4, "num_heads": 2, "kv_dtype": "e4m3fn", "poison": "zero"}, Generator(0))
+    inputs = paged_mqa_logits.make_inputs(
+        {**LOGITS, "context_len": 4, "num_heads": 2, "kv_dtype": "e4m3fn", "poison": "zero"}, Generator(0)
+    )
     page = inputs.tensors["kv_cache"][int(inputs.tensors["block_table"][0, 0])].view(-1)
     page[2 * 128 + 5] = 0x7F
     for side in both("paged_mqa_logits", inputs):
@@ -67,7 +69,12 @@ def test_nan_goes_through_relu_in_both():
 
 
 @QUICK
-@given(lengths(60), st.integers(1, 70), st.sampled_from(sorted(specs.axes("topk_per_row")["values"].choices)), st.sampled_from(["nan", "inf", "large"]))
+@given(
+    lengths(60),
+    st.integers(1, 70),
+    st.sampled_from(sorted(specs.axes("topk_per_row")["values"].choices)),
+    st.sampled_from(["nan", "inf", "large"]),
+)
 def test_topk_agrees(shape, topk, values, poison):
     inputs = topk_per_row.make_inputs({**TOPK, **shape, "topk": topk, "values": values, "poison": poison}, Generator(3))
     fast, naive = both("topk_per_row", inputs)
@@ -79,7 +86,7 @@ def test_topk_by_hand():
     lens = torch.tensor([5], dtype=torch.int32)
     for side in (
         importlib.import_module("kvcheck_references.topk_per_row").topk_per_row,
-        importlib.import_module("kvcheck_references.topk_per_row_naive").topk_per_row_naive,
+        importlib.import_module("kvcheck_references.topk_per_row_naive").topk_per_row,
     ):
         assert side(logits, lens, topk=2, next_n=1, out=None, alloc=None).tolist() == [[1, 2]]
         assert side(logits, lens, topk=7, next_n=1, out=None, alloc=None).tolist() == [[0, 1, 2, 3, 4, -1, -1]]

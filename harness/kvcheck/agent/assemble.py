@@ -90,7 +90,7 @@ def provider(name: str, device: Any) -> Provider:
 def reference(op: str, naive: bool = False) -> Callable[..., Any]:
     """The reference of an op, found by name."""
     name = f"{op}_naive" if naive else op
-    return getattr(importlib.import_module(f"kvcheck_references.{name}"), op if not naive else name)
+    return getattr(importlib.import_module(f"kvcheck_references.{name}"), op)
 
 
 def signature_problems(op: str, function: Callable[..., Any]) -> list[str]:

@@ -1,6 +1,7 @@
 """The plain fp32 formula in torch: the honest kernel that most planted faults change.
 
-Origin: kvcheck. Hardware: whatever torch runs on.
+Origin: kvcheck.
+Hardware: whatever torch runs on.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ SPEC = {
     "process": "shared",
     "origin": "kvcheck",
     "hardware": "any device of torch",
-    "remedy": None,
+    "remedy": "none is needed: the agent itself runs on torch",
 }
 
 

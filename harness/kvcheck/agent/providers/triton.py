@@ -1,6 +1,7 @@
 """Our own Triton kernels: what runs where nothing else is installed.
 
-Origin: kvcheck, agent/kernels. Hardware: CUDA and ROCm devices, and any CPU under Triton's interpreter.
+Origin: kvcheck, agent/kernels.
+Hardware: CUDA and ROCm devices, and any CPU under Triton's interpreter.
 """
 
 from __future__ import annotations
