@@ -41,7 +41,7 @@ def collect(device: Any) -> dict[str, Any]:
     """
     import torch
 
-    found = {"python": platform.python_version(), "executable": sys.executable, "platform": platform.platform()}
+    found = {"python": platform.python_version(), "executable": _short(sys.executable), "platform": platform.platform()}
     found["torch"] = torch.__version__
     found["hip"], found["cuda"] = torch.version.hip, torch.version.cuda
     paths = {"torch": str(Path(torch.__file__).parent)}
@@ -53,7 +53,7 @@ def collect(device: Any) -> dict[str, Any]:
     git = {name: revision for name, place in paths.items() if (revision := _revision(Path(place)))}
     return {
         **found,
-        "paths": paths,
+        "paths": {name: _short(place) for name, place in paths.items()},
         "device": _device(device),
         "driver": _driver(),
         "container": _container(os.environ),
@@ -66,6 +66,14 @@ def variables(environ: Any) -> dict[str, str]:
     """The variables that steer kernels, sorted, with secrets masked by name and logins masked in addresses."""
     chosen = {name: value for name, value in environ.items() if VARIABLES.match(name)}
     return {name: MASK if SECRET.search(name) else LOGIN.sub(MASK, chosen[name]) for name in sorted(chosen)}
+
+
+def _short(path: str) -> str:
+    """A path as a report may show it: the environment's and the user's own folders by name."""
+    for folder, name in ((sys.prefix, "<prefix>"), (os.path.expanduser("~"), "~")):
+        if path == folder or path.startswith(folder + os.sep):
+            return name + path[len(folder) :]
+    return path
 
 
 def _device(device: Any) -> dict[str, Any]:
