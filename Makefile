@@ -43,7 +43,7 @@ test: setup ## runs the tests
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup -q $(PYTEST_ARGS)
 
 bench: setup ## measures the speeds that README.md states
-	$(BIN)/python -m bench
+	@for script in bench/[a-z]*.py; do echo "$$script"; $(BIN)/python "$$script" || exit 1; done
 
 check: setup ## lint, import layers, and whether the documents tell the truth
 	$(BIN)/ruff check .

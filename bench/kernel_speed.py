@@ -37,6 +37,9 @@ def main_() -> None:
     parser.add_argument("--aiter", action="append", default=[])
     parser.add_argument("--block-size", type=int, default=1)
     options = parser.parse_args()
+    if not torch.cuda.is_available():
+        print(f"skipped: needs a GPU, and torch {torch.__version__} sees none")
+        return
     device = torch.device("cuda", 0)
     facts = environment.collect(device)["device"]
     names = ["triton"] + [f"aiter:{variant}@{folder}" for folder in options.aiter for variant in ("fused", "stage1")]

@@ -66,7 +66,11 @@ def test_every_kvcheck_command_and_option_exists(documents: list[Path]):
     assert len(named) >= 6
     for words in named:
         helped = subprocess.run(
-            [KVCHECK, words[0], "--help"], capture_output=True, text=True, env={**os.environ, "COLUMNS": "300", "NO_COLOR": "1"}, check=False
+            [KVCHECK, words[0], "--help"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "COLUMNS": "300", "NO_COLOR": "1"},
+            check=False,
         )
         assert helped.returncode == 0, words
         for option in (word.partition("=")[0] for word in words[1:] if word.startswith("--")):

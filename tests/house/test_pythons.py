@@ -15,10 +15,10 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
+import tomllib
 
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 OLDEST = VERSIONS[0]

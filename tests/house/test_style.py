@@ -23,7 +23,9 @@ def public(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef | as
 
 
 def test_no_file_is_longer_than_a_reader_holds(committed: list[Path], root: Path):
-    long = {str(path.relative_to(root)): n for path in committed if path.suffix == ".py" and (n := len(path.read_text().splitlines())) > LONGEST}
+    long = {
+        str(path.relative_to(root)): n for path in committed if path.suffix == ".py" and (n := len(path.read_text().splitlines())) > LONGEST
+    }
     assert not long
 
 
