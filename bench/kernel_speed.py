@@ -14,6 +14,7 @@ import json
 
 import torch
 import triton
+
 from kvcheck.agent import assemble, environment, main, specs
 from kvcheck.agent.inputs.random import Generator
 from kvcheck.agent.ops import paged_mqa_logits

@@ -15,6 +15,7 @@ import statistics
 import time
 
 import torch
+
 from kvcheck.agent import precision, specs
 from kvcheck.agent.inputs.random import Generator
 from kvcheck.agent.judge import bounds
@@ -83,7 +84,11 @@ def main() -> None:
     wanted, looped = vectorised(), loop()
     inside = torch.isfinite(wanted)
     assert float((wanted - looped.double())[inside].abs().max()) < 1e-2, "the loop and the reference disagree"
-    loop_s, reference_s, bounded_s = seconds(loop, 3, options.device), seconds(vectorised, 9, options.device), seconds(bounded, 9, options.device)
+    loop_s, reference_s, bounded_s = (
+        seconds(loop, 3, options.device),
+        seconds(vectorised, 9, options.device),
+        seconds(bounded, 9, options.device),
+    )
     name = torch.cuda.get_device_name() if options.device == "cuda" else "cpu"
     print(
         json.dumps(

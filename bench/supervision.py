@@ -1,6 +1,6 @@
 """What supervision adds to a case: the same honest cases through a warm agent, and in this process without one.
 
-    python bench/supervision.py [--cases 60]
+python bench/supervision.py [--cases 60]
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import statistics
 import time
 
 import torch
+
 from kvcheck.agent.main import Runner
 from kvcheck.cases.plan import plan
 from kvcheck.execute.executor import Executor

@@ -37,7 +37,7 @@ def test_smoke_passes_and_leaves_what_the_contract_promises(kvcheck):
     assert set(run["run"]) >= {"id", "started", "wall_s", "command", "case_files", "seed", "verdict_counts", "exit_code"}
     assert run["environment"]["torch"] and run["environment"]["device"]["arch"] == "cpu"
     for row in run["cases"]:
-        assert ROW_KEYS <= set(row), ROW_KEYS - set(row)
+        assert set(row) >= ROW_KEYS, ROW_KEYS - set(row)
         assert row["precision"].startswith("fp32_any") and row["metrics"]["max_bound_ratio"] <= 1
         assert row["timing"]["total_ms"] > 0
     with open(done.folder / "results.csv") as file:
@@ -105,7 +105,9 @@ def test_bad_input_is_one_clear_error(kvcheck, words, code, text):
 
 
 def test_all_faults_of_a_file_at_once_with_their_lines(kvcheck, case_file):
-    file = case_file("schema: 1\nname: x\nop: paged_mqa_logits\naxs: {}\nfixed: {block_size: 0, num_haeds: 3}\naxes:\n  context_len: [9999]\n")
+    file = case_file(
+        "schema: 1\nname: x\nop: paged_mqa_logits\naxs: {}\nfixed: {block_size: 0, num_haeds: 3}\naxes:\n  context_len: [9999]\n"
+    )
     done = kvcheck("run", file)
     assert done.code == 2
     for line, word in ((4, "axes"), (5, "num_heads"), (5, "block_size")):
@@ -166,7 +168,9 @@ def test_an_interrupted_run_goes_on_where_it_was(kvcheck, case_file, tmp_path):
     )
     file = case_file(SMALL)
     words = ["run", file, "--provider", str(slow), "--jobs", "1", "--out", "r"]
-    process = subprocess.Popen([sys.executable, "-m", "kvcheck.cli.main", *words], cwd=tmp_path, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kvcheck.cli.main", *words], cwd=tmp_path, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
     journal = tmp_path / "r" / "journal.jsonl"
     end = time.monotonic() + 90
     while time.monotonic() < end and (not journal.is_file() or journal.read_text().count("\n") < 4):

@@ -113,7 +113,8 @@ case = {n: a.default for n, a in specs.axes("paged_mqa_logits").items()}
 case.update(batch=8, context_len=50688, block_size=64, num_heads=64)
 runner = main.Runner("cpu", {"type": "cpu", "arch": "cpu"})
 before = peak()
-row = runner.run_case({"op": "paged_mqa_logits", "provider": "torch_eager", "params": case, "seed": 1, "premise_only": True}, lambda p: None)
+request = {"op": "paged_mqa_logits", "provider": "torch_eager", "params": case, "seed": 1, "premise_only": True}
+row = runner.run_case(request, lambda phase: None)
 print(row["premise"], peak() - before)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=160)

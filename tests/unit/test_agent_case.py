@@ -104,7 +104,11 @@ def test_set_match_stands_beside_its_chance_level_and_is_trivial_when_no_row_is_
 
 
 def test_random_bytes_are_an_invalid_case_for_any_seed_and_shape(runner):
-    for seed, shape in ((1, dict(context_len=64)), (2, dict(context_len=[9, 500], batch=2, block_size=16)), (3, dict(context_len=4, num_heads=1))):
+    for seed, shape in (
+        (1, dict(context_len=64)),
+        (2, dict(context_len=[9, 500], batch=2, block_size=16)),
+        (3, dict(context_len=4, num_heads=1)),
+    ):
         row = judge(runner, values="random_bytes", request={"seed": seed}, **shape)
         assert row["verdict"] == "invalid_case" and "NaN codes" in row["message"] and "negative" in row["message"]
 
@@ -143,9 +147,14 @@ def test_zero_length_batch_says_what_could_have_failed(runner):
     assert row["verdict"] == "pass" and "max_bound_ratio" in row["trivial"] and "no position is promised" in row["message"]
 
 
+HEADER = """import torch
+def paged_mqa_logits(q, kv_cache, weights, context_lens, block_table, *, max_model_len, block_size, kv_dtype, out, alloc):
+"""
+
+
 def user(tmp_path, body, name="mine"):
     file = tmp_path / f"{name}.py"
-    file.write_text(f"import torch\ndef paged_mqa_logits(q, kv_cache, weights, context_lens, block_table, *, max_model_len, block_size, kv_dtype, out, alloc):\n{body}")
+    file.write_text(HEADER + body)
     return str(file)
 
 

@@ -1,4 +1,4 @@
-"""Turns a provider's name into something that can be called: a built-in provider, a user's file, or an honest kernel with planted faults."""
+"""Turns a provider's name into something to call: a built-in provider, a user's file, or an honest kernel with planted faults."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import importlib
 import importlib.util
 import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 from kvcheck.agent import specs
 from kvcheck.agent.protocol import Unsupported, parse_fault, parse_provider

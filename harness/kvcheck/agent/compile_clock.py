@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 
 class CompileClock:
@@ -23,7 +24,7 @@ class CompileClock:
         self._begun: float | None = None
         self._saved: list[tuple[Any, str, Any]] = []
 
-    def __enter__(self) -> "CompileClock":
+    def __enter__(self) -> CompileClock:
         runtime = getattr(getattr(sys.modules.get("triton"), "knobs", None), "runtime", None)
         if runtime is not None:
             for name, hook in (("jit_cache_hook", self._before), ("jit_post_compile_hook", self._after)):

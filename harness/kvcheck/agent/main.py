@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import Any
 
 import torch
 
@@ -166,7 +167,9 @@ class Runner:
                 return call
         return call
 
-    def _judge(self, op: Any, request: dict, params: dict, inputs: Any, used: dict, arena: Arena, provider: Any, call: Call, phase: Phase) -> dict:
+    def _judge(
+        self, op: Any, request: dict, params: dict, inputs: Any, used: dict, arena: Arena, provider: Any, call: Call, phase: Phase
+    ) -> dict:
         phase("reference")
         begun = time.perf_counter()
         tensors = {name: tensor.to(self.device, copy=True) for name, tensor in inputs.tensors.items()}

@@ -9,9 +9,9 @@ import typer
 from kvcheck.cli import options as o
 from kvcheck.cli.common import command, words
 
-Axis = Annotated[Optional[str], typer.Option("--axis", help="Ordered axis to walk along; the file's threshold block names one.")]  # noqa: UP007, UP045
+Axis = Annotated[Optional[str], typer.Option("--axis", help="Ordered axis to walk along; the file's threshold block names one.")]  # noqa: UP045
 Range = Annotated[
-    Optional[tuple[int, int]],  # noqa: UP007, UP045
+    Optional[tuple[int, int]],  # noqa: UP045
     typer.Option("--range", metavar="LOW HIGH", help="Both ends included; the file's threshold block has one."),
 ]
 All = Annotated[bool, typer.Option("--all", help="Searches every combination of the other axes.")]

@@ -94,7 +94,9 @@ def _faults() -> list[dict[str, Any]]:
     for name in specs.names("faults"):
         spec = specs.load("faults", name)
         form = {"int": f"{name}=V", "range": f"{name}=A-B"}.get(spec.data["value"], name)
-        found.append({"name": form, "place": _place(spec), "sentence": spec.data["sentence"], "base": spec.data["base"], "ops": spec.data["ops"]})
+        found.append(
+            {"name": form, "place": _place(spec), "sentence": spec.data["sentence"], "base": spec.data["base"], "ops": spec.data["ops"]}
+        )
     return found
 
 

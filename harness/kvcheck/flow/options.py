@@ -97,4 +97,6 @@ def check_device(text: str) -> None:
         UsageError: with the nearest name.
     """
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", text):
-        raise UsageError(f"--device: expected auto, cpu, cuda or cuda:N, got {text!r}; nearest: {nearest(text, ('auto', 'cpu', 'cuda', 'cuda:0'))}")
+        raise UsageError(
+            f"--device: expected auto, cpu, cuda or cuda:N, got {text!r}; nearest: {nearest(text, ('auto', 'cpu', 'cuda', 'cuda:0'))}"
+        )

@@ -59,9 +59,7 @@ def _overrides(options: Options) -> Overrides:
     return Overrides(options.sets, options.providers, options.coverage, options.seed, options.repeat, options.precision)
 
 
-def _carry_out(
-    options: Options, files: Sequence[CaseFile], cases: Sequence[Case], searches: list[Search], notes: Sequence[str]
-) -> int:
+def _carry_out(options: Options, files: Sequence[CaseFile], cases: Sequence[Case], searches: list[Search], notes: Sequence[str]) -> int:
     check_device(options.device)
     python = choose_python(options.python)
     out = record.folder(options, files[0].name)

@@ -12,8 +12,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from kvcheck.agent.precision import U, Model
 from kvcheck.agent.layouts import fp8
+from kvcheck.agent.precision import Model, U
 
 FLUSH = 2.0**-126
 """What a result below the smallest normal number can lose where such numbers are flushed to zero."""

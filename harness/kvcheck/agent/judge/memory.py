@@ -14,9 +14,10 @@ def input_mutated(evidence: Evidence) -> Finding | None:
         after = evidence.used[name]
         if after.shape != before.shape or after.dtype != before.dtype:
             return Finding("input_mutated", "input_mutated", f"input {name} changed its shape or dtype")
-        changed = (after.contiguous().view(torch.uint8) != before.contiguous().view(torch.uint8)).flatten()
-        count = int(changed.sum())
-        if count:
+        octets = [side.contiguous().view(torch.uint8) for side in (after, before)]
+        if not torch.equal(*octets):  # allocates nothing, where counting would upcast a cache to 64 bits an element
+            changed = (octets[0] != octets[1]).flatten()
+            count = int(torch.count_nonzero(changed))
             where = int(torch.argmax(changed.to(torch.uint8)))
             message = f"input {name} was changed: {count} of {changed.numel()} bytes, first at byte {where}"
             return Finding("input_mutated", "input_mutated", message, bad_count=count, element_count=changed.numel())

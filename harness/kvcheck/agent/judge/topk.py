@@ -85,7 +85,8 @@ def topk_positions(evidence: Evidence) -> Finding | None:
         return None
     row = int(torch.argmax(rows.to(torch.uint8)))
     column = int(torch.argmax(bad[row].to(torch.uint8)))
-    message = f"{int(rows.sum())} of {len(rows)} rows wrong; row {row} ({int(lengths[row])} positions, k {k}): {_why(evidence, row, column, value, bool(bad[row, column]))}"
+    why = _why(evidence, row, column, value, bool(bad[row, column]))
+    message = f"{int(rows.sum())} of {len(rows)} rows wrong; row {row} ({int(lengths[row])} positions, k {k}): {why}"
     where = {**evidence.place(row, column, int(wanted[row, column]), int(chosen[row, column])), "block": None, "offset": None}
     return Finding("wrong_topk", "topk_positions", message, evidence.output, where, int(bad.sum()), bad.numel())
 
@@ -122,8 +123,10 @@ def _positional(evidence: Evidence, k: int) -> None:
         expected = fp32_logits(evidence)
     for row, length in enumerate(evidence.row_lengths.tolist()):
         if length:
-            sides = [_filled(side[row], inside[row]).sort(descending=True, stable=True).indices[: min(k, length)].sort().values
-                     for side in (evidence.actual, expected)]
+            sides = [
+                _filled(side[row], inside[row]).sort(descending=True, stable=True).indices[: min(k, length)].sort().values
+                for side in (evidence.actual, expected)
+            ]
             total, rows = total + float((sides[0] == sides[1]).double().mean()), rows + 1
     if rows:
         evidence.metrics["topk_positional_match"] = total / rows

@@ -9,8 +9,9 @@ Source: OCP OFP8 specification 1.0 (e4m3fn); AMD CDNA3 ISA guide, FP8 (e4m3fnuz)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Callable
+from typing import Any
 
 MAXIMUM = {"e4m3fn": 448.0, "e4m3fnuz": 240.0}
 NAN_CODES = {"e4m3fn": (0x7F, 0xFF), "e4m3fnuz": (0x80,)}

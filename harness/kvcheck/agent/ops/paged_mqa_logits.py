@@ -25,7 +25,14 @@ SPEC = {
             "doc": "valid tokens of a sequence, the next_n new ones included; 0 is a padding row",
         },
         "block_size": {"type": "int", "min": 1, "max": 65536, "default": 64, "unit": "tokens", "doc": "tokens a page"},
-        "num_blocks": {"type": "int", "min": 1, "max": 2147483647, "optional": True, "default": None, "doc": "pages in the pool; null: what is needed, and spares"},
+        "num_blocks": {
+            "type": "int",
+            "min": 1,
+            "max": 2147483647,
+            "optional": True,
+            "default": None,
+            "doc": "pages in the pool; null: what is needed, and spares",
+        },
         "block_table": {"type": "choice", "choices_from": "tables", "default": "shuffled", "doc": "layout of the block table"},
         "max_model_len": {
             "type": "int",
