@@ -230,7 +230,7 @@ def run_atomic(op, dtype):
 
 
 def run_atomic_noret(dtype):
-    x = torch.randint(1, 100, (1024,), generator=g(5)).to(dtype)
+    x = torch.randint(1, 10, (1024,), generator=g(5)).to(dtype)  # sums stay exact in bfloat16
     y = torch.zeros(64, dtype=dtype)
     atomic_noret[(8,)](x, y, "add", 128, 64)
     return [("y", y, x.reshape(-1, 64).double().sum(0).to(dtype), 0)]

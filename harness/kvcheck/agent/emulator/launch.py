@@ -72,6 +72,11 @@ def run(machine: Machine, arguments: list[Argument], grid: tuple[int, int, int],
         value = 0 if value is None else value
         kind = "i64" if argument.type.startswith("*") else argument.type
         block[spec.offset : spec.offset + spec.size] = np.frombuffer(scalar_bytes(kind, value, spec.size), np.uint8)
+    hidden = {f"hidden_block_count_{a}": n for a, n in zip("xyz", grid)}
+    hidden |= {"hidden_group_size_x": 64 * waves, "hidden_group_size_y": 1, "hidden_group_size_z": 1, "hidden_grid_dims": 3}
+    for spec in machine.text.arguments:
+        if spec.kind in hidden:
+            block[spec.offset : spec.offset + spec.size] = np.frombuffer(hidden[spec.kind].to_bytes(spec.size, "little"), np.uint8)
     arena.add("kernel arguments", block, base=KERNARG_BASE, writable=False)
     preload = descriptor.get("user_sgpr_kernarg_preload_length", 0)
     user = np.concatenate([np.array([KERNARG_BASE & 0xFFFFFFFF, KERNARG_BASE >> 32], np.uint32), _preloaded(block, preload, descriptor)])

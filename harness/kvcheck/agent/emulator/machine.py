@@ -22,7 +22,7 @@ from .operands import AGPR
 from .state import EXEC, POISON, SCALARS, Group
 from .text import Text
 
-PATIENCE = 20000
+PATIENCE = 500
 """Instructions a group may run while others wait at other places."""
 WAVES_A_BATCH = 128
 

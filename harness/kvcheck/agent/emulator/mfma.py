@@ -53,10 +53,12 @@ def elements(words: np.ndarray, kind: str, arch: str) -> np.ndarray:
     return fp8.formats(arch)[kind].values[w.view(np.uint8)]
 
 
-def matrix(e: np.ndarray, size: int) -> np.ndarray:
-    """[wave, lane, element] as [wave, row, K]."""
+def matrix(e: np.ndarray, size: int, halves: bool = False) -> np.ndarray:
+    """[wave, lane, element] as [wave, row, K]. With `halves` (8-bit operands of the widest instructions) a lane holds two runs of 16, half of K apart."""
     waves, _, per = e.shape
     groups = 64 // size
+    if halves:
+        return e.reshape(waves, groups, size, 2, per // 2).transpose(0, 2, 3, 1, 4).reshape(waves, size, groups * per)
     return e.reshape(waves, groups, size, per).transpose(0, 2, 1, 3).reshape(waves, size, groups * per)
 
 
@@ -103,8 +105,8 @@ def build(d: Decoder) -> Step:
     exact = arch == "gfx942" and out == "f32"
 
     def run(g: Group) -> None:
-        a = matrix(elements(g.V[ia : ia + counts[0]], left, arch), size)
-        b = matrix(elements(g.V[ib : ib + counts[1]], right, arch), size)
+        a = matrix(elements(g.V[ia : ia + counts[0]], left, arch), size, types == "f8f6f4" and left != "fp4")
+        b = matrix(elements(g.V[ib : ib + counts[1]], right, arch), size, types == "f8f6f4" and right != "fp4")
         start = c(g)
         if out == "i32":
             product = (a.astype(F64) @ b.astype(F64).transpose(0, 2, 1)).astype(np.int64)

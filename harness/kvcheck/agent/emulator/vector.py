@@ -29,8 +29,9 @@ def table(rows: dict[str, tuple[str, str, Function]]) -> None:
         BUILDERS[name] = _builder(result, sources.split(), function)
 
 
-def _builder(result: str, kinds: list[str], function: Function) -> Callable[[Decoder], Step]:
+def _builder(result: str, kinds: list[str], plain: Function) -> Callable[[Decoder], Step]:
     def build(d: Decoder) -> Step:
+        function = saturating(d, plain)
         get, lanes = sources(d, kinds, [i + 1 for i in range(len(kinds))])
         put = destination(d, result, lanes)
         if len(get) == 1:
@@ -43,6 +44,18 @@ def _builder(result: str, kinds: list[str], function: Function) -> Callable[[Dec
         return lambda g: put(g, function(a(g), b(g), c(g)))
 
     return build
+
+
+SATURATE = {"v_add_u32": (0, 0xFFFFFFFF, 1), "v_sub_u32": (0, 0xFFFFFFFF, -1), "v_add_u16": (0, 0xFFFF, 1), "v_sub_u16": (0, 0xFFFF, -1)}
+
+
+def saturating(d: Decoder, plain: Function) -> Function:
+    """The function of an unsigned add or subtract with `clamp`; the plain one otherwise."""
+    if "clamp" not in d.modifiers or d.name not in SATURATE:
+        return plain
+    d.flag("clamp")
+    low, high, sign = SATURATE[d.name]
+    return lambda x, y: np.clip(np.asarray(x).astype(np.int64) + sign * np.asarray(y).astype(np.int64), low, high).astype(x.dtype)
 
 
 def sources(d: Decoder, kinds: list[str], places: list[int]) -> tuple[list[Getter], Callable[[Group], np.ndarray] | None]:
