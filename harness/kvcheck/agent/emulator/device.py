@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from . import driver
 from . import launch as launching
 from .arguments import flatten
 from .errors import EmulatorError
@@ -43,9 +44,9 @@ class Device:
         self.statistics: list[dict[str, Any]] = []
         self.uninitialised: set[int] = set()
         self.bases: dict[str, int] = {}
-        self.kernels: dict[str, Any] = {}
         self._machines: dict[str, Machine] = {}
         self._previous: Any = None
+        self._restore: Any = None
 
     def poison(self, tensor: Any) -> Any:
         """Marks a tensor's memory as never written, so that a kernel that reads it before writing it is found. Returns the tensor."""
@@ -58,7 +59,7 @@ class Device:
 
     def launch(self, src: Any, metadata: Any, grid: tuple[int, int, int], values: dict[str, Any]) -> None:
         """Runs one launch. Called by the driver's launcher."""
-        text = self.kernels[metadata.hash]
+        text = driver.TEXTS[metadata.hash]
         machine = self._machines.get(metadata.hash)
         findings = Findings(self.detect)
         findings.kernel = metadata.name
@@ -68,7 +69,7 @@ class Device:
         machine.findings = findings
         if machine.tracking:
             machine.tracking.findings = findings
-        before, calls, started = machine.executed, machine.calls, time.perf_counter()
+        machine.executed, before, calls, started = 0, 0, machine.calls, time.perf_counter()
         try:
             launching.run(machine, list(flatten(src.signature, values)), grid, metadata.num_warps, metadata.shared, self)
         finally:
@@ -76,32 +77,21 @@ class Device:
             seconds = time.perf_counter() - started
             self.statistics.append({"kernel": metadata.name, "grid": grid, "waves": metadata.num_warps * grid[0] * grid[1] * grid[2],
                                     "wave_instructions": machine.executed - before, "steps": machine.calls - calls, "seconds": seconds})  # fmt: skip
-            machine.executed = 0
 
     def __enter__(self) -> Device:
         import triton
-        from triton.compiler.compiler import CompiledKernel
 
-        from .driver import make_driver
-
-        if getattr(triton.knobs.runtime, "interpret", False):
-            raise EmulatorError("TRITON_INTERPRET is set: kernels would not be compiled")
+        if triton.knobs.runtime.interpret:
+            raise EmulatorError("TRITON_INTERPRET is set: kernels would be interpreted, not compiled")
         self._previous = triton.runtime.driver._active
-        triton.runtime.driver.set_active(make_driver(self))
-        self._init = CompiledKernel.__init__
-        device, original = self, CompiledKernel.__init__
-
-        def remember(kernel: Any, *args: Any, **kwargs: Any) -> None:
-            original(kernel, *args, **kwargs)
-            device.kernels[kernel.metadata.hash] = kernel.asm["amdgcn"]
-
-        CompiledKernel.__init__ = remember
+        triton.runtime.driver.set_active(driver.make_driver(self))
+        driver.ACTIVE.append(self)
+        self._restore = driver.remember_texts()
         return self
 
     def __exit__(self, *exc: Any) -> None:
         import triton
-        from triton.compiler.compiler import CompiledKernel
 
-        CompiledKernel.__init__ = self._init
+        self._restore()
+        driver.ACTIVE.remove(self)
         triton.runtime.driver._active = self._previous
-        triton.compiler.compiler.max_shared_mem.cache_clear()

@@ -12,6 +12,12 @@ from typing import Any, Callable
 LDS_BYTES = {"gfx942": 65536, "gfx950": 163840}
 COMPUTE_UNITS = {"gfx942": 304, "gfx950": 256}
 """MI300X and MI355X."""
+DEVICE_INDEX = {"gfx942": 942, "gfx950": 950}
+"""Triton keeps compiled kernels by device index: one index a target, so that both can be emulated in one process."""
+ACTIVE: list[Any] = []
+"""The installed devices, innermost last: kernels compiled earlier are launched on whichever is installed now."""
+TEXTS: dict[str, str] = {}
+"""Assembly text of every kernel compiled while a device was installed, by Triton's hash."""
 
 
 class Utilities:
@@ -42,8 +48,6 @@ class Utilities:
 class Launcher:
     """What Triton calls for a launch: keeps the compiled source's signature and metadata and hands the call to the device."""
 
-    device: Any = None
-
     def __init__(self, src: Any, metadata: Any) -> None:
         self.src = src
         self.metadata = metadata
@@ -52,9 +56,28 @@ class Launcher:
         if enter_hook is not None:
             enter_hook(launch_metadata)
         names = list(self.src.signature)
-        self.device.launch(self.src, self.metadata, (int(grid_x), int(grid_y), int(grid_z)), dict(zip(names, args)))
+        ACTIVE[-1].launch(self.src, self.metadata, (int(grid_x), int(grid_y), int(grid_z)), dict(zip(names, args)))
         if exit_hook is not None:
             exit_hook(launch_metadata)
+
+
+def remember_texts() -> Callable[[], None]:
+    """Keeps the text of every kernel that Triton compiles or loads from its cache, until the returned function is called."""
+    from triton.compiler.compiler import CompiledKernel
+
+    original = CompiledKernel.__init__
+
+    def remember(kernel: Any, *args: Any, **kwargs: Any) -> None:
+        original(kernel, *args, **kwargs)
+        if "amdgcn" in kernel.asm:
+            TEXTS[kernel.metadata.hash] = kernel.asm["amdgcn"]
+
+    CompiledKernel.__init__ = remember
+
+    def restore() -> None:
+        CompiledKernel.__init__ = original
+
+    return restore
 
 
 def make_driver(device: Any) -> Any:
@@ -66,7 +89,7 @@ def make_driver(device: Any) -> Any:
     class EmulatedDriver(DriverBase):
         def __init__(self) -> None:
             self.utils = Utilities(device.arch)
-            self.launcher_cls = type("EmulatedLauncher", (Launcher,), {"device": device})
+            self.launcher_cls = Launcher
 
         @classmethod
         def is_active(cls) -> bool:
@@ -85,7 +108,7 @@ def make_driver(device: Any) -> Any:
             return torch.cpu
 
         def get_current_device(self) -> int:
-            return 0
+            return DEVICE_INDEX[device.arch]
 
         def set_current_device(self, index: int) -> None:
             pass

@@ -101,10 +101,17 @@ def unwritten(decoded: list[Decoder], entry: int, start: set[tuple[str, int]]) -
     found = {}
     for i, d in enumerate(decoded):
         if before[i] is not None:
-            missing = [r for r in sorted(d.reads) if r not in before[i]]
+            missing = [r for r in sorted(d.reads - unneeded(d)) if r not in before[i]]
             if missing:
                 found[i] = missing[0]
     return found
+
+
+def unneeded(d: Decoder) -> set[tuple[str, int]]:
+    """Sources that the compiler leaves unset on purpose: the upper half of a 64-bit addend when only the lower half of the sum is used."""
+    if d.name in ("v_mad_u64_u32", "v_mad_i64_i32") and d.operands[4].kind == "v":
+        return {("v", d.operands[4].index + 1)}
+    return set()
 
 
 def initial(machine: Any) -> set[tuple[str, int]]:
