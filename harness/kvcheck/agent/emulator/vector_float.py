@@ -199,7 +199,7 @@ def div_scale(d: Decoder) -> Step:
             (bad, wide_(np.nan), None, None),
             (ne - de >= gap, None, is_den, True),
             (tiny_den, None, np.ones_like(is_den), False),
-            (tiny_inverse & tiny_quotient, None, is_den, True),
+            (tiny_inverse & tiny_quotient, None, "denominator down", True),
             (tiny_inverse, None, "down", False),
             (tiny_quotient, None, a == num, True),
             (ne <= digits - 1, None, np.ones_like(is_den), False),
@@ -211,7 +211,7 @@ def div_scale(d: Decoder) -> Step:
             if value is not None:
                 result = np.where(now, value, result)
             elif isinstance(scaled, str):
-                result = np.where(now, a / big, result)
+                result = np.where(now & (is_den if scaled == "denominator down" else True), a / big, result)
             else:
                 result = np.where(now & scaled, a * big, result)
             if mark:
@@ -250,6 +250,9 @@ def div_fixup(d: Decoder) -> Step:
         dtype = x.dtype.type
         sign = np.signbit(y) ^ np.signbit(z)
         size = np.where((np.abs(y) == np.inf) | (z == 0), dtype(0), np.where((y == 0) | (np.abs(z) == np.inf), dtype(np.inf), np.abs(x)))
+        size = np.where(np.isnan(size), dtype(np.inf), size)  # a quotient lost in the scaling had overflowed
+        tiny = np.frexp(z)[1] - np.frexp(y)[1] < (-150 if kind == "f32" else -1075 if kind == "f64" else -25)
+        size = np.where(tiny & (z != 0) & np.isfinite(z) & np.isfinite(y) & (y != 0), dtype(0), size)
         nan = np.isnan(y) | np.isnan(z) | ((y == 0) & (z == 0)) | (np.isinf(y) & np.isinf(z))
         put(g, np.where(nan, dtype(np.nan), np.copysign(size, np.where(sign, dtype(-1), dtype(1)))).astype(dtype))
 
