@@ -11,6 +11,7 @@ from kvcheck.agent.emulator.machine import Machine
 from kvcheck.agent.emulator.memory import Arena
 from kvcheck.agent.emulator.state import EXEC, SCALARS, Group
 from kvcheck.agent.emulator.text import parse
+from kvcheck.agent.emulator.tracking import Tracking
 
 TEXT = """
 \t.amdgcn_target "amdgcn-amd-amdhsa--{arch}"
@@ -38,14 +39,14 @@ def f64(*values: float) -> tuple[np.ndarray, np.ndarray]:
     return (bits & np.uint64(0xFFFFFFFF)).astype(np.uint32), (bits >> np.uint64(32)).astype(np.uint32)
 
 
-def machine_for(lines: str, arch: str = "gfx942", scratch: int = 0, tracking: Any = None) -> Machine:
+def machine_for(lines: str, arch: str = "gfx942", scratch: int = 0, tracking: Any = None, given: frozenset = frozenset()) -> Machine:
     """A decoded snippet."""
     body = "\n".join("\t" + line.strip() if not line.strip().endswith(":") else line.strip() for line in lines.strip().splitlines())
-    return Machine(parse(TEXT.format(arch=arch, body=body, scratch=scratch)), Findings(), tracking)
+    return Machine(parse(TEXT.format(arch=arch, body=body, scratch=scratch)), Findings(), tracking, given)
 
 
 def run(lines: str, vectors: dict[int, Any] | None = None, scalars: dict[int, Any] | None = None, *, arch: str = "gfx942", execute: int = (1 << 64) - 1,
-        waves: int = 1, mode: int = 0xF0, memory: dict[str, np.ndarray] | None = None, scratch: int = 0, scc: bool = False) -> Group:  # fmt: skip
+        waves: int = 1, mode: int = 0xF0, memory: dict[str, np.ndarray] | None = None, scratch: int = 0, scc: bool = False, found: list | None = None) -> Group:  # fmt: skip
     """Runs lines of assembly and returns the registers.
 
     Args:
@@ -53,8 +54,12 @@ def run(lines: str, vectors: dict[int, Any] | None = None, scalars: dict[int, An
         scalars: register number -> uint32
         execute: EXEC of every wave
         memory: name -> array; the tensor's address is in s[80:81], s[82:83], ... in this order
+        found: turns the race and poison shadows on; receives the findings
     """
-    machine = machine_for(lines, arch, scratch)
+    given = frozenset(("v", i) for i in vectors or {}) | frozenset(("s", i) for i in scalars or {})
+    machine = machine_for(lines, arch, scratch, Tracking(Findings()) if found is not None else None, given)
+    if machine.tracking:
+        machine.tracking.findings = machine.findings
     machine.arena = Arena()
     s = np.zeros((SCALARS, waves), np.uint32)
     v = np.zeros((512, waves, 64), np.uint32)
@@ -67,8 +72,10 @@ def run(lines: str, vectors: dict[int, Any] | None = None, scalars: dict[int, An
         s[80 + 2 * k], s[81 + 2 * k] = base & 0xFFFFFFFF, base >> 32
     s[EXEC], s[EXEC + 1] = execute & 0xFFFFFFFF, execute >> 32
     g = Group(s, v, np.full(waves, scc), np.arange(waves), np.zeros(waves, int), np.arange(waves))
-    machine.lds, machine.scratch = Local(1, 4096, 0), Local(64 * waves, max(16, scratch), 0)
+    machine.lds, machine.scratch = Local(1, 4096, 0xFF), Local(64 * waves, max(16, scratch), 0xFF)
     g.lds_base, g.mode = np.zeros(waves, np.int64), mode
+    if machine.tracking:
+        machine.tracking.start(machine, np.arange(1), 4096)
     done: list[Group] = []
     original = machine._advance
 
@@ -81,6 +88,8 @@ def run(lines: str, vectors: dict[int, Any] | None = None, scalars: dict[int, An
     machine._advance = keep
     with np.errstate(all="ignore"):
         machine._batch(g, 1, waves, 10**6)
+    if found is not None:
+        found += machine.findings.list()
     out = done[0].join(done[1:]) if len(done) > 1 else done[0]
     order = np.argsort(out.wave)
     return out.take(order)

@@ -43,6 +43,7 @@ class Device:
         self.findings: list[Finding] = []
         self.statistics: list[dict[str, Any]] = []
         self.uninitialised: set[int] = set()
+        self.protected: set[int] = set()
         self.bases: dict[str, int] = {}
         self._machines: dict[str, Machine] = {}
         self._previous: Any = None
@@ -51,6 +52,11 @@ class Device:
     def poison(self, tensor: Any) -> Any:
         """Marks a tensor's memory as never written, so that a kernel that reads it before writing it is found. Returns the tensor."""
         self.uninitialised.add(int(tensor.data_ptr()))
+        return tensor
+
+    def protect(self, tensor: Any) -> Any:
+        """Marks a tensor as an input: a store to it is a finding. Returns the tensor."""
+        self.protected.add(int(tensor.data_ptr()))
         return tensor
 
     def put_at(self, argument: str, address: int) -> None:

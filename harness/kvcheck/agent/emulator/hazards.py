@@ -126,11 +126,11 @@ def name_of(register: tuple[str, int]) -> str:
     return "scc" if kind == "scc" else f"a{i - 256}" if kind == "v" and i >= 256 else f"{kind}{i}"
 
 
-def check(machine: Any, decoded: list[Decoder], steps: list[Step]) -> list[Step]:
+def check(machine: Any, decoded: list[Decoder], steps: list[Step], given: frozenset[tuple[str, int]]) -> list[Step]:
     """Wraps the steps that are hazardous so that they report when they run."""
     entry = machine.text.entry
     problems = [("missing_wait", i, r, "is used before the s_waitcnt that makes it valid") for i, r in missing_waits(decoded, entry).items()]
-    problems += [("uninitialised_register", i, r, "is read and nothing wrote it") for i, r in unwritten(decoded, entry, initial(machine)).items()]
+    problems += [("uninitialised_register", i, r, "is read and nothing wrote it") for i, r in unwritten(decoded, entry, initial(machine) | given).items()]
     steps = list(steps)
     for kind, i, register, sentence in problems:
         steps[i] = _reporting(steps[i], machine, decoded[i], kind, f"{name_of(register)} {sentence}")

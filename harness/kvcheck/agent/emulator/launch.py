@@ -35,7 +35,7 @@ def host_bytes(start: int, size: int) -> np.ndarray:
     return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(start))
 
 
-def place(arena: Arena, views: list[View], uninitialised: set[int], bases: dict[str, int]) -> dict[str, int]:
+def place(arena: Arena, views: list[View], device: Any) -> dict[str, int]:
     """Gives every tensor its address. Overlapping tensors share a region; others never do, even in one storage."""
     groups: list[list[View]] = []
     for view in sorted(views, key=lambda v: v.start):
@@ -47,8 +47,9 @@ def place(arena: Arena, views: list[View], uninitialised: set[int], bases: dict[
     for members in groups:
         start, end = min(v.start for v in members), max(v.end for v in members)
         name = "+".join(dict.fromkeys(v.name for v in sorted(members, key=lambda v: views.index(v))))
-        fixed = next((bases[v.name] for v in members if v.name in bases), None)
-        base = arena.add(name, host_bytes(start, end - start), start % 4096, uninitialised=start in uninitialised, base=fixed)
+        fixed = next((device.bases[v.name] for v in members if v.name in device.bases), None)
+        writable = not any(v.start in device.protected for v in members)
+        base = arena.add(name, host_bytes(start, end - start), start % 4096, writable, start in device.uninitialised, fixed)
         for v in members:
             address[v.name] = base + v.start - start
     return address
@@ -61,7 +62,7 @@ def run(machine: Machine, arguments: list[Argument], grid: tuple[int, int, int],
     for view in views:
         if view.tensor.device.type != "cpu":
             raise NotEmulated(f"argument {view.name} is on {view.tensor.device}")
-    address = place(arena, views, device.uninitialised, device.bases)
+    address = place(arena, views, device)
     descriptor = machine.text.descriptor
     block = np.zeros(max(16, descriptor["kernarg_size"]), np.uint8)
     explicit = [a for a in machine.text.arguments if not a.kind.startswith("hidden")]

@@ -28,9 +28,13 @@ WAVES_A_BATCH = 128
 
 
 class Machine:
-    """A kernel decoded for one device, with the memory it runs in. Decoding is done once a kernel; memories are set for each launch."""
+    """A kernel decoded for one device, with the memory it runs in. Decoding is done once a kernel; memories are set for each launch.
 
-    def __init__(self, text: Text, findings: Findings, tracking: Any = None) -> None:
+    Args:
+        given: registers that are set before the first instruction beside those that the hardware sets (for tests of single instructions)
+    """
+
+    def __init__(self, text: Text, findings: Findings, tracking: Any = None, given: frozenset[tuple[str, int]] = frozenset()) -> None:
         self.text, self.findings, self.tracking = text, findings, tracking
         self.arena: Arena = Arena()
         self.lds: Local | None = None
@@ -45,7 +49,7 @@ class Machine:
             self.steps.append(step)
             decoded.append(d)
         self.vectors, self.accumulators = self._count(decoded)
-        self.steps = check(self, decoded, self.steps)
+        self.steps = check(self, decoded, self.steps, given)
 
     def _count(self, decoded: list[Decoder]) -> tuple[int, int]:
         used = [i for d in decoded for kind, i in (*d.reads, *d.writes) if kind == "v"]

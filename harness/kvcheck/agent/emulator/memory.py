@@ -42,6 +42,7 @@ class Arena:
         self.regions: list[Region] = []
         self.slots: dict[int, Region] = {}
         self.last: Region | None = None
+        self.protected: list[Region] = []
         self.on_load: Callable[[Region, np.ndarray, int], None] | None = None
         self.on_store: Callable[[Region, np.ndarray, int, np.ndarray], None] | None = None
 
@@ -51,6 +52,8 @@ class Arena:
             base = ((len(self.regions) + 1) << SLOT_BITS) + HALF + low_bits % 4096
         region = Region(name, base, memory, writable, uninitialised)
         self.regions.append(region)
+        if not writable:
+            self.protected.append(region)
         for slot in range((base - HALF // 2) >> SLOT_BITS, ((region.end + HALF // 2) >> SLOT_BITS) + 1):
             self.slots.setdefault(slot, region)
         return base

@@ -19,6 +19,18 @@ I64, I32 = np.int64, np.int32
 MANY = 255
 
 
+def disagreement(shadow: np.ndarray, cell: np.ndarray, who: np.ndarray, value: np.ndarray) -> np.ndarray | None:
+    """Lanes of one batched store whose place another wave of the same call won with another value. Call after `shadow[cell] = who`."""
+    lost = shadow.take(cell) != who
+    if not lost.any():
+        return None
+    _, at = np.unique(cell, return_inverse=True)
+    final = np.zeros(int(at.max()) + 1, value.dtype)
+    final[at] = value
+    lost &= final[at] != value
+    return lost if lost.any() else None
+
+
 class Tracking:
     """The shadows of a launch's current batch."""
 
@@ -76,19 +88,20 @@ class Tracking:
         """Checks and notes a write to LDS."""
         who = self._who(g, mask)
         for k, cell in enumerate(self._cells(index, size)):
+            value = words[k] if self.shift else (words[k // 4] >> np.uint32(8 * (k % 4))) & np.uint32(255)
             last, seen = self.writer.take(cell), self.reader.take(cell)
             read = ((seen ^ who) & ~0xFF == 0) & (seen != who)
             if read.any():
                 self._lds(ins, "race", read, index, size, "write over what another wave read since the last barrier")
             clash = ((last ^ who) & ~0xFF == 0) & (last != who)
             if clash.any():
-                if self.shift:
-                    clash &= self.memory.words.take(cell) != words[k]
-                else:
-                    clash &= self.memory.bytes.take(cell) != ((words[k // 4] >> np.uint32(8 * (k % 4))) & np.uint32(255))
+                clash &= (self.memory.words if self.shift else self.memory.bytes).take(cell) != value
                 if clash.any():
                     self._lds(ins, "race", clash, index, size, "write of another value over another wave's write since the last barrier")
             self.writer[cell] = who
+            lost = disagreement(self.writer, cell, who, value)
+            if lost is not None:
+                self._lds(ins, "race", lost, index, size, "waves write different values to one place with no barrier between them")
 
     def lds_atomic(self, ins: Any, g: Group, mask: np.ndarray | None, index: np.ndarray, size: int) -> None:
         """Atomics do not race with one another; a place touched by one counts as written."""
@@ -150,6 +163,9 @@ class Tracking:
                 if clash.any():
                     self._race(ins, region, clash, offset, "store of another value over another wave's store, with nothing between them")
             region.writer[cell] = who
+            lost = disagreement(region.writer, cell, who, words[k])
+            if lost is not None:
+                self._race(ins, region, lost, offset, "waves store different values to one place, with nothing between them")
 
     def _race(self, ins: Any, region: Region, bad: np.ndarray, offset: np.ndarray, detail: str) -> None:
         self.findings.add("race", ins, tensor=region.name, offset=int(offset[bad][0]), size=region.size, lanes=int(bad.sum()), active=bad.size, detail=detail)

@@ -177,9 +177,20 @@ def store_step(d: Decoder, index: int, address: Address, name: str) -> Step:
         if machine.tracking:
             machine.tracking.at(d.ins, g, mask)
         words = stored(g, index, max(1, size // 4), mask)
+        if machine.arena.protected:
+            protected_store(machine, d.ins, flat)
         machine.arena.store(flat, words >> U32(16) if high else words, size, handler)
 
     return run
+
+
+def protected_store(machine: Any, ins: Any, address: np.ndarray) -> None:
+    """Reports stores to tensors that the caller declared to be inputs."""
+    for region in machine.arena.protected:
+        hit = (address >= region.base) & (address < region.end)
+        if hit.any():
+            machine.findings.add("input_write", ins, tensor=region.name, offset=int(address[hit][0]) - region.base, size=region.size, lanes=int(hit.sum()),
+                                 active=address.size)  # fmt: skip
 
 
 LOADS = ["dword", "dwordx2", "dwordx3", "dwordx4", "ubyte", "sbyte", "ushort", "sshort", "ubyte_d16", "ubyte_d16_hi", "sbyte_d16", "sbyte_d16_hi",
