@@ -17,6 +17,8 @@ from .state import Group
 
 I64, I32 = np.int64, np.int32
 MANY = 255
+SHADOWED = 1 << 30
+"""Tensors above this many bytes are not watched for races: the shadow is twice as large as the tensor."""
 
 
 def disagreement(shadow: np.ndarray, cell: np.ndarray, who: np.ndarray, value: np.ndarray) -> np.ndarray | None:
@@ -151,7 +153,7 @@ class Tracking:
         if self.current is None:
             return
         ins, who = self._global()
-        if self.atomic or self.sync or who.size != offset.size or size < 4:
+        if self.atomic or self.sync or who.size != offset.size or size < 4 or region.size > SHADOWED:
             return
         if region.writer is None:
             region.writer = np.zeros(region.size // 4 + 1, I64)
