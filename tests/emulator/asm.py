@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from kvcheck.agent.emulator.findings import Findings
 from kvcheck.agent.emulator.local import Local
 from kvcheck.agent.emulator.machine import Machine
@@ -45,8 +46,20 @@ def machine_for(lines: str, arch: str = "gfx942", scratch: int = 0, tracking: An
     return Machine(parse(TEXT.format(arch=arch, body=body, scratch=scratch)), Findings(), tracking, given)
 
 
-def run(lines: str, vectors: dict[int, Any] | None = None, scalars: dict[int, Any] | None = None, *, arch: str = "gfx942", execute: int = (1 << 64) - 1,
-        waves: int = 1, mode: int = 0xF0, memory: dict[str, np.ndarray] | None = None, scratch: int = 0, scc: bool = False, found: list | None = None) -> Group:  # fmt: skip
+def run(
+    lines: str,
+    vectors: dict[int, Any] | None = None,
+    scalars: dict[int, Any] | None = None,
+    *,
+    arch: str = "gfx942",
+    execute: int = (1 << 64) - 1,
+    waves: int = 1,
+    mode: int = 0xF0,
+    memory: dict[str, np.ndarray] | None = None,
+    scratch: int = 0,
+    scc: bool = False,
+    found: list | None = None,
+) -> Group:
     """Runs lines of assembly and returns the registers.
 
     Args:

@@ -14,12 +14,22 @@ def dpp(control, execute=(1 << 64) - 1, old=1000):
     return [int(x) for x in asm.run(f"v_mov_b32_dpp v2, v1 {control}", {1: LANE, 2: old}, execute=execute).V[2, 0]]
 
 
-@pytest.mark.parametrize("control,source", [
-    ("row_shr:3", lambda i: i - 3 if i % 16 >= 3 else None), ("row_shl:2", lambda i: i + 2 if i % 16 < 14 else None), ("row_ror:5", lambda i: i // 16 * 16 + (i - 5) % 16),
-    ("quad_perm:[1,0,3,2]", lambda i: i ^ 1), ("row_mirror", lambda i: i // 16 * 16 + 15 - i % 16), ("row_half_mirror", lambda i: i // 8 * 8 + 7 - i % 8),
-    ("row_bcast:15", lambda i: i // 16 * 16 - 1 if i >= 16 else None), ("row_bcast:31", lambda i: 31 if i >= 32 else None), ("row_newbcast:4", lambda i: i // 16 * 16 + 4),
-    ("wave_shr:1", lambda i: i - 1 if i else None), ("wave_rol:1", lambda i: (i + 1) % 64),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "control,source",
+    [
+        ("row_shr:3", lambda i: i - 3 if i % 16 >= 3 else None),
+        ("row_shl:2", lambda i: i + 2 if i % 16 < 14 else None),
+        ("row_ror:5", lambda i: i // 16 * 16 + (i - 5) % 16),
+        ("quad_perm:[1,0,3,2]", lambda i: i ^ 1),
+        ("row_mirror", lambda i: i // 16 * 16 + 15 - i % 16),
+        ("row_half_mirror", lambda i: i // 8 * 8 + 7 - i % 8),
+        ("row_bcast:15", lambda i: i // 16 * 16 - 1 if i >= 16 else None),
+        ("row_bcast:31", lambda i: 31 if i >= 32 else None),
+        ("row_newbcast:4", lambda i: i // 16 * 16 + 4),
+        ("wave_shr:1", lambda i: i - 1 if i else None),
+        ("wave_rol:1", lambda i: (i + 1) % 64),
+    ],
+)
 def test_dpp_sources(control, source):
     want = [source(i) for i in range(64)]
     assert dpp(control + " row_mask:0xf bank_mask:0xf") == [1000 if w is None else w for w in want]
@@ -57,8 +67,17 @@ def test_bpermute_pulls_and_permute_pushes():
     assert [int(x) for x in off[:4]] == [0, 0, 0, 0]  # both neighbours are switched off
 
 
-@pytest.mark.parametrize("mode,source", [("SWAP,16", lambda i: i ^ 16), ("SWAP,1", lambda i: i ^ 1), ("REVERSE,8", lambda i: i ^ 7), ("BROADCAST,4,2", lambda i: (i & ~3) + 2),
-                                         ("QUAD_PERM,3,2,1,0", lambda i: i ^ 3), ('BITMASK_PERM,"01pip"', lambda i: (i & 32) | 8 | (i & 4) | (~i & 2) | (i & 1))])  # fmt: skip
+@pytest.mark.parametrize(
+    "mode,source",
+    [
+        ("SWAP,16", lambda i: i ^ 16),
+        ("SWAP,1", lambda i: i ^ 1),
+        ("REVERSE,8", lambda i: i ^ 7),
+        ("BROADCAST,4,2", lambda i: (i & ~3) + 2),
+        ("QUAD_PERM,3,2,1,0", lambda i: i ^ 3),
+        ('BITMASK_PERM,"01pip"', lambda i: (i & 32) | 8 | (i & 4) | (~i & 2) | (i & 1)),
+    ],
+)
 def test_swizzle_modes(mode, source):
     assert [int(x) for x in asm.run(f"ds_swizzle_b32 v2, v1 offset:swizzle({mode})", {1: LANE}).V[2, 0]] == [source(i) for i in range(64)]
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+
 from kvcheck.agent.emulator import mfma_cdna3
 
 from . import asm
@@ -16,7 +17,9 @@ TORCH = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "xf
 
 def fp8(arch, name):
     fnuz = arch == "gfx942"
-    return {"fp8": torch.float8_e4m3fnuz if fnuz else torch.float8_e4m3fn, "bf8": torch.float8_e5m2fnuz if fnuz else torch.float8_e5m2}[name]
+    return {"fp8": torch.float8_e4m3fnuz if fnuz else torch.float8_e4m3fn, "bf8": torch.float8_e5m2fnuz if fnuz else torch.float8_e5m2}[
+        name
+    ]
 
 
 def pack(values, dtype):
@@ -26,10 +29,26 @@ def pack(values, dtype):
     return raw.view(np.uint32).T.copy(), t.double().numpy()
 
 
-SHAPES = [("gfx942", 32, 8, "f16"), ("gfx942", 16, 16, "f16"), ("gfx942", 32, 8, "bf16"), ("gfx942", 16, 16, "bf16"), ("gfx942", 32, 2, "f32"), ("gfx942", 16, 4, "f32"),
-          ("gfx942", 32, 4, "xf32"), ("gfx942", 16, 8, "xf32"), ("gfx942", 32, 16, "fp8_fp8"), ("gfx942", 16, 32, "fp8_bf8"), ("gfx942", 32, 16, "bf8_fp8"),
-          ("gfx942", 16, 32, "bf8_bf8"), ("gfx950", 32, 16, "f16"), ("gfx950", 16, 32, "bf16"), ("gfx950", 16, 32, "fp8_fp8"), ("gfx950", 32, 16, "bf8_bf8"),
-          ("gfx950", 32, 8, "bf16"), ("gfx950", 16, 16, "f16")]  # fmt: skip
+SHAPES = [
+    ("gfx942", 32, 8, "f16"),
+    ("gfx942", 16, 16, "f16"),
+    ("gfx942", 32, 8, "bf16"),
+    ("gfx942", 16, 16, "bf16"),
+    ("gfx942", 32, 2, "f32"),
+    ("gfx942", 16, 4, "f32"),
+    ("gfx942", 32, 4, "xf32"),
+    ("gfx942", 16, 8, "xf32"),
+    ("gfx942", 32, 16, "fp8_fp8"),
+    ("gfx942", 16, 32, "fp8_bf8"),
+    ("gfx942", 32, 16, "bf8_fp8"),
+    ("gfx942", 16, 32, "bf8_bf8"),
+    ("gfx950", 32, 16, "f16"),
+    ("gfx950", 16, 32, "bf16"),
+    ("gfx950", 16, 32, "fp8_fp8"),
+    ("gfx950", 32, 16, "bf8_bf8"),
+    ("gfx950", 32, 8, "bf16"),
+    ("gfx950", 16, 16, "f16"),
+]
 
 
 @pytest.mark.parametrize("arch,size,depth,kind", SHAPES)
@@ -41,7 +60,7 @@ def test_layout_lane_by_lane(arch, size, depth, kind):
     (a, av), (b, bv) = (pack(rng.integers(-3, 4, (64, per)).astype(np.float32), TORCH.get(t) or fp8(arch, t)) for t in (left, right))
     n = size * size // 64
     c = rng.integers(-5, 6, (n, 64)).astype(np.float32)
-    vectors = {i: row for i, row in enumerate(a)} | {20 + i: row for i, row in enumerate(b)} | {256 + i: row.view(np.uint32) for i, row in enumerate(c)}
+    vectors = dict(enumerate(a)) | {20 + i: row for i, row in enumerate(b)} | {256 + i: row.view(np.uint32) for i, row in enumerate(c)}
     regs = lambda base, k: f"v{base}" if k == 1 else f"v[{base}:{base + k - 1}]"  # noqa: E731
     name = f"v_mfma_f32_{size}x{size}x{depth}_{kind}"
     g = asm.run(f"{name} a[0:{n - 1}], {regs(0, len(a))}, {regs(20, len(b))}, a[0:{n - 1}]", vectors, arch=arch)
@@ -95,11 +114,12 @@ def floor_units(x: Fraction, unit: Fraction) -> int:
 
 def cdna3_by_fractions(a, b, c, lowest):
     """The model for one group of 16 in exact rationals: written apart from the code under test."""
+
     def exponent(v, low):
         return max(np.frexp(v)[1] - 1, low)
 
     def half(first):
-        pairs = [(x, y) for x, y in zip(a[first::2], b[first::2]) if x and y]
+        pairs = [(x, y) for x, y in zip(a[first::2], b[first::2], strict=False) if x and y]
         top = max((exponent(x, lowest) + exponent(y, lowest) for x, y in pairs), default=-126)
         unit = Fraction(2) ** int(top - 24)
         return sum(trunc_units(Fraction(float(x)) * Fraction(float(y)), unit) for x, y in pairs) * unit, top
@@ -119,7 +139,9 @@ def cdna3_by_fractions(a, b, c, lowest):
 def test_cdna3_model_against_exact_fractions(kind, dtype, lowest):
     rng = np.random.default_rng(7)
     scale = 2.0 ** rng.integers(-6, 6, (40, 1, 16))
-    a, b = (torch.from_numpy((rng.standard_normal((40, 1, 16)) * s).astype(np.float32)).to(dtype).float().numpy() for s in (scale, 1 / scale))
+    a, b = (
+        torch.from_numpy((rng.standard_normal((40, 1, 16)) * s).astype(np.float32)).to(dtype).float().numpy() for s in (scale, 1 / scale)
+    )
     a[0], b[0] = 0, 0
     c = (rng.standard_normal((40, 1, 1)) * 10.0 ** rng.integers(-9, 9, (40, 1, 1))).astype(np.float32)
     with np.errstate(all="ignore"):
@@ -130,8 +152,13 @@ def test_cdna3_model_against_exact_fractions(kind, dtype, lowest):
 
 def test_cdna3_rounding_is_not_one_rounding():
     rng = np.random.default_rng(8)
-    a, b = (torch.from_numpy(rng.standard_normal((50, 4, 32)).astype(np.float32) * 20).to(torch.float8_e4m3fnuz).float().numpy() for _ in range(2))
-    c = np.zeros((50, 4, 4), np.float32)
-    once = (a.astype(np.float64) @ b.astype(np.float64).transpose(0, 2, 1)).astype(np.float32)
+    spread = 2.0 ** rng.integers(-8, 8, (2, 50, 4, 32))
+    a, b = (
+        torch.from_numpy((rng.standard_normal((50, 4, 32)) * s).astype(np.float32)).to(torch.float8_e4m3fnuz).float().numpy()
+        for s in spread
+    )
+    a, b = np.nan_to_num(a, nan=240.0), np.nan_to_num(b, nan=-240.0)
+    c = rng.standard_normal((50, 4, 4)).astype(np.float32)
+    once = (a.astype(np.float64) @ b.astype(np.float64).transpose(0, 2, 1) + c).astype(np.float32)
     got = mfma_cdna3.multiply(a, b, c, "fp8", "fp8")
-    assert 0 < (got != once).mean() < 1 and np.abs(got - once).max() < 2.0**-9
+    assert 0 < (got != once).mean() < 1 and np.abs(got - once).max() < 2.0**-6

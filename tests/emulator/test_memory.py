@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from kvcheck.agent.emulator.errors import MemoryFault, NotEmulated
 
 from . import asm
@@ -21,7 +22,11 @@ def buffer(size):
 def test_loads_of_words(count, suffix):
     dst = "v8" if count == 1 else f"v[8:{7 + count}]"
     other = "v16" if count == 1 else f"v[16:{15 + count}]"
-    lines = f"global_load_dword{suffix} {dst}, v1, s[80:81] offset:4\n" + buffer(4096) + f"buffer_load_dword{suffix} {other}, v1, s[4:7], 0 offen offset:4\ns_waitcnt vmcnt(0)"
+    lines = (
+        f"global_load_dword{suffix} {dst}, v1, s[80:81] offset:4\n"
+        + buffer(4096)
+        + f"buffer_load_dword{suffix} {other}, v1, s[4:7], 0 offen offset:4\ns_waitcnt vmcnt(0)"
+    )
     g = asm.run(lines, {1: LANE * 20}, memory={"x": WORDS.copy()})
     for k in range(count):
         assert (g.V[8 + k, 0] == WORDS[LANE * 5 + 1 + k]).all() and (g.V[16 + k, 0] == WORDS[LANE * 5 + 1 + k]).all()
@@ -42,7 +47,10 @@ def test_bytes_and_shorts_extend_and_fill_halves():
 
 
 def test_addresses_of_64_bits_and_negative_offsets():
-    lines = "v_mov_b32_e32 v2, s80\nv_mov_b32_e32 v3, s81\nglobal_load_dword v4, v[2:3], off offset:16\nflat_load_dword v5, v[2:3] offset:8\ns_waitcnt vmcnt(0)"
+    lines = (
+        "v_mov_b32_e32 v2, s80\nv_mov_b32_e32 v3, s81\nglobal_load_dword v4, v[2:3], off offset:16\n"
+        "flat_load_dword v5, v[2:3] offset:8\ns_waitcnt vmcnt(0)"
+    )
     g = asm.run(lines, memory={"x": WORDS.copy()})
     assert (g.V[4, 0] == WORDS[4]).all() and (g.V[5, 0] == WORDS[2]).all()
 
@@ -69,8 +77,12 @@ def test_buffer_lanes_outside_read_zero_and_drop_stores():
 
 def test_tritons_masked_lanes_are_no_finding():
     found = []
-    g = asm.run(buffer(0x7FFFFFFE) + "buffer_load_dword v2, v1, s[4:7], 0 offen\ns_waitcnt vmcnt(0)", {1: np.where(LANE < 8, LANE * 4, 0x80000000).astype(np.uint32)},
-                memory={"x": WORDS.copy()}, found=found)  # fmt: skip
+    g = asm.run(
+        buffer(0x7FFFFFFE) + "buffer_load_dword v2, v1, s[4:7], 0 offen\ns_waitcnt vmcnt(0)",
+        {1: np.where(LANE < 8, LANE * 4, 0x80000000).astype(np.uint32)},
+        memory={"x": WORDS.copy()},
+        found=found,
+    )
     assert not found and (g.V[2, 0, 8:] == 0).all()
 
 
@@ -80,7 +92,10 @@ def test_scalar_loads():
 
 
 def test_scratch_is_private_to_a_lane_and_a_wave():
-    lines = "scratch_store_dwordx2 off, v[1:2], off offset:8\nscratch_store_byte off, v1, off offset:4\nscratch_load_dwordx2 v[4:5], off, off offset:8\nscratch_load_ubyte v6, off, off offset:4\ns_waitcnt vmcnt(0)"
+    lines = (
+        "scratch_store_dwordx2 off, v[1:2], off offset:8\nscratch_store_byte off, v1, off offset:4\n"
+        "scratch_load_dwordx2 v[4:5], off, off offset:8\nscratch_load_ubyte v6, off, off offset:4\ns_waitcnt vmcnt(0)"
+    )
     start = np.stack([LANE, LANE + 1000])
     g = asm.run(lines, {1: start, 2: start + 7}, waves=2, scratch=16)
     assert (g.V[4] == start).all() and (g.V[5] == start + 7).all() and (g.V[6] == (start & 255)).all()
@@ -93,7 +108,10 @@ def test_lds_round_trip(kind, size):
     n = size // 4
     regs = "v2" if n == 1 else f"v[2:{1 + n}]"
     dst = "v10" if n == 1 else f"v[10:{9 + n}]"
-    g = asm.run(f"ds_write_{kind} v1, {regs} offset:64\ns_waitcnt lgkmcnt(0)\nds_read_{kind} {dst}, v1 offset:64\ns_waitcnt lgkmcnt(0)", {1: LANE * size} | {2 + k: LANE * 3 + k for k in range(n)})
+    g = asm.run(
+        f"ds_write_{kind} v1, {regs} offset:64\ns_waitcnt lgkmcnt(0)\nds_read_{kind} {dst}, v1 offset:64\ns_waitcnt lgkmcnt(0)",
+        {1: LANE * size} | {2 + k: LANE * 3 + k for k in range(n)},
+    )
     assert all((g.V[10 + k, 0] == LANE * 3 + k).all() for k in range(n))
 
 
@@ -128,14 +146,28 @@ def test_lds_transposing_read(bits):
 
 
 def test_global_load_to_lds():
-    lines = "s_mov_b32 m0, 0x100\nglobal_load_lds_dword v1, s[80:81] offset:0\ns_waitcnt vmcnt(0)\nds_read_b32 v2, v3 offset:256\ns_waitcnt lgkmcnt(0)"
+    lines = (
+        "s_mov_b32 m0, 0x100\nglobal_load_lds_dword v1, s[80:81] offset:0\ns_waitcnt vmcnt(0)\n"
+        "ds_read_b32 v2, v3 offset:256\ns_waitcnt lgkmcnt(0)"
+    )
     g = asm.run(lines, {1: (63 - LANE) * 4, 3: LANE * 4}, memory={"x": WORDS.copy()}, arch="gfx950")
     assert (g.V[2, 0] == WORDS[63 - LANE]).all()
 
 
-ATOMIC = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "umax": max, "umin": min,
-          "smax": lambda a, b: max(a, b, key=lambda v: v - (v >> 31 << 32)), "smin": lambda a, b: min(a, b, key=lambda v: v - (v >> 31 << 32)),
-          "swap": lambda a, b: b, "inc": lambda a, b: 0 if a >= b else a + 1, "dec": lambda a, b: b if a == 0 or a > b else a - 1}  # fmt: skip
+ATOMIC = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "umax": max,
+    "umin": min,
+    "smax": lambda a, b: max(a, b, key=lambda v: v - (v >> 31 << 32)),
+    "smin": lambda a, b: min(a, b, key=lambda v: v - (v >> 31 << 32)),
+    "swap": lambda a, b: b,
+    "inc": lambda a, b: 0 if a >= b else a + 1,
+    "dec": lambda a, b: b if a == 0 or a > b else a - 1,
+}
 
 
 @pytest.mark.parametrize("name", ATOMIC)
@@ -144,10 +176,10 @@ def test_integer_atomics_serve_lanes_in_order(name, wide):
     start = np.array([5, 0xFFFFFFF0, 7, 0x80000000], np.uint32)
     data = ((LANE * 2654435761) >> np.uint32(3)).astype(np.uint32)
     x = np.zeros(8, np.uint32)
-    x[0::2 if wide else 1][:4] = start
+    x[0 :: 2 if wide else 1][:4] = start
     sign = 32
     step = 8 if wide else 4
-    lines = f"global_atomic_{name}{'_x2' if wide else ''} {'v[6:7]' if wide else 'v6'}, v1, {'v[2:3]' if wide else 'v2'}, s[80:81] sc0\ns_waitcnt vmcnt(0)"
+    lines = f"global_atomic_{name}{'_x2' if wide else ''} {'v[6:7]' if wide else 'v6'}, v1, {'v[2:3]' if wide else 'v2'}, s[80:81] sc0\ns_waitcnt vmcnt(0)"  # noqa: E501
     if wide and name in ("smax", "smin"):
         sign = 64
     g = asm.run(lines, {1: (LANE % 4) * step, 2: data, 3: 0}, memory={"x": x})
@@ -162,7 +194,11 @@ def test_integer_atomics_serve_lanes_in_order(name, wide):
 
 def test_compare_and_swap_and_float_atomics():
     x = np.array([3, 3, 0, 0], np.uint32)
-    asm.run("global_atomic_cmpswap v1, v[2:3], s[80:81]", {1: 0, 2: LANE + 10, 3: np.where(LANE == 0, 3, LANE + 9).astype(np.uint32)}, memory={"x": x})
+    asm.run(
+        "global_atomic_cmpswap v1, v[2:3], s[80:81]",
+        {1: 0, 2: LANE + 10, 3: np.where(LANE == 0, 3, LANE + 9).astype(np.uint32)},
+        memory={"x": x},
+    )
     assert int(x[0]) == 73  # every lane finds what the lane before it left
     f = np.zeros(4, np.float32)
     asm.run("global_atomic_add_f32 v1, v2, s[80:81]", {1: (LANE % 2) * 4, 2: asm.f32(*range(64))}, memory={"f": f})
@@ -172,18 +208,36 @@ def test_compare_and_swap_and_float_atomics():
     assert h[:2].tolist() == [64.0, 128.0]
     d = np.array([1.0, 100.0])
     low, high = asm.f64(*range(64))
-    asm.run("global_atomic_max_f64 v1, v[2:3], s[80:81]\nglobal_atomic_min_f64 v1, v[2:3], s[80:81] offset:8", {1: 0, 2: low, 3: high}, memory={"d": d})
+    asm.run(
+        "global_atomic_max_f64 v1, v[2:3], s[80:81]\nglobal_atomic_min_f64 v1, v[2:3], s[80:81] offset:8",
+        {1: 0, 2: low, 3: high},
+        memory={"d": d},
+    )
     assert d.tolist() == [63.0, 0.0]
 
 
 def test_lds_atomics():
-    g = asm.run("ds_write_b32 v1, v3\ns_waitcnt lgkmcnt(0)\nds_add_rtn_u32 v4, v1, v2\nds_max_i32 v1, v5\nds_read_b32 v6, v1\ns_waitcnt lgkmcnt(0)", {1: 0, 2: 1, 3: 0, 5: 50})
+    g = asm.run(
+        "ds_write_b32 v1, v3\ns_waitcnt lgkmcnt(0)\nds_add_rtn_u32 v4, v1, v2\nds_max_i32 v1, v5\nds_read_b32 v6, v1\ns_waitcnt lgkmcnt(0)",
+        {1: 0, 2: 1, 3: 0, 5: 50},
+    )
     assert sorted(int(x) for x in g.V[4, 0]) == list(range(64)) and (g.V[6, 0] == 64).all()
 
 
-@pytest.mark.parametrize("line", ["v_unheard_of_b32 v1, v2", "v_add_u32_e32 v1, v2, v3 surprise:1", "v_add_u32_e32 v1, v2, v3, v4", "v_add_f32_e32 v1, v2, q3",
-                                  "global_load_dword v1, v2, s[80:81] strange", "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 2), 1", "v_mfma_f32_4x4x1_16b_f32 a[0:3], v1, v2, 0",
-                                  "buffer_load_dword v1, v2, s[4:7], 0 idxen", "s_getreg_b32 s1, hwreg(HW_REG_HW_ID)"])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    [
+        "v_unheard_of_b32 v1, v2",
+        "v_add_u32_e32 v1, v2, v3 surprise:1",
+        "v_add_u32_e32 v1, v2, v3, v4",
+        "v_add_f32_e32 v1, v2, q3",
+        "global_load_dword v1, v2, s[80:81] strange",
+        "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 2), 1",
+        "v_mfma_f32_4x4x1_16b_f32 a[0:3], v1, v2, 0",
+        "buffer_load_dword v1, v2, s[4:7], 0 idxen",
+        "s_getreg_b32 s1, hwreg(HW_REG_HW_ID)",
+    ],
+)
 def test_what_is_not_known_is_refused(line):
     with pytest.raises(NotEmulated, match="not emulated"):
         asm.run(line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from kvcheck.agent.emulator.errors import Deadlock, MemoryFault
 
 from . import asm
@@ -28,10 +29,12 @@ def test_out_of_bounds_names_tensor_offset_and_lanes():
 @pytest.mark.parametrize("offset", [256, 4096, 1 << 20, -4, -4096, (1 << 31) - 4])
 def test_a_wild_store_never_lands_in_another_tensor(offset):
     others = {f"t{i}": X.copy() for i in range(4)}
-    lines = f"v_mov_b32_e32 v2, s82\nv_mov_b32_e32 v3, s83\nv_lshl_add_u64 v[2:3], v[4:5], 0, v[2:3]\nglobal_store_dword v[2:3], v1, off"
+    lines = "v_mov_b32_e32 v2, s82\nv_mov_b32_e32 v3, s83\nv_lshl_add_u64 v[2:3], v[4:5], 0, v[2:3]\nglobal_store_dword v[2:3], v1, off"
     with pytest.raises(MemoryFault) as caught:
         asm.run(lines, {4: offset & 0xFFFFFFFF, 5: 0xFFFFFFFF if offset < 0 else 0}, memory=others)
-    assert caught.value.finding.kind == "out_of_bounds_write" and caught.value.finding.tensor == "t1" and caught.value.finding.offset == offset
+    assert (
+        caught.value.finding.kind == "out_of_bounds_write" and caught.value.finding.tensor == "t1" and caught.value.finding.offset == offset
+    )
     assert all((t == X).all() for t in others.values())
 
 
@@ -58,7 +61,10 @@ def test_lds_race_between_waves_needs_a_barrier():
 
 def test_lds_overwrite_of_what_another_wave_reads_races():
     same = np.stack([LANE * 4, LANE * 4])
-    lines = "ds_write_b32 v1, v5\ns_waitcnt lgkmcnt(0)\ns_barrier\nds_read_b32 v2, v1\ns_waitcnt lgkmcnt(0)\n{}\nds_write_b32 v1, v5\ns_waitcnt lgkmcnt(0)"
+    lines = (
+        "ds_write_b32 v1, v5\ns_waitcnt lgkmcnt(0)\ns_barrier\nds_read_b32 v2, v1\ns_waitcnt lgkmcnt(0)\n{}\n"
+        "ds_write_b32 v1, v5\ns_waitcnt lgkmcnt(0)"
+    )
     assert kinds(lines.format(""), {1: same, 5: 3}, waves=2) == ["race"]
     assert kinds(lines.format("s_barrier"), {1: same, 5: 3}, waves=2) == []
 
@@ -68,7 +74,9 @@ def test_equal_values_written_by_two_waves_do_not_race_but_others_do():
     assert kinds("ds_write_b32 v1, v5\ns_waitcnt lgkmcnt(0)", {1: same, 5: 7}, waves=2) == []
     assert kinds("ds_write_b32 v1, v5\ns_waitcnt lgkmcnt(0)", {1: same, 5: np.stack([LANE, LANE + 1])}, waves=2) == ["race"]
     assert kinds("ds_write_b8 v1, v5\ns_waitcnt lgkmcnt(0)", {1: np.stack([LANE, LANE + 64]), 5: 1}, waves=2) == []
-    assert kinds("ds_write_b8 v1, v5\ns_waitcnt lgkmcnt(0)", {1: np.stack([LANE, LANE]), 5: np.stack([LANE, LANE + 1])}, waves=2) == ["race"]
+    assert kinds("ds_write_b8 v1, v5\ns_waitcnt lgkmcnt(0)", {1: np.stack([LANE, LANE]), 5: np.stack([LANE, LANE + 1])}, waves=2) == [
+        "race"
+    ]
 
 
 def test_global_race_between_waves():
@@ -78,7 +86,9 @@ def test_global_race_between_waves():
     assert kinds("global_store_dword v1, v2, s[80:81]", {1: same, 2: 5}, waves=2, memory={"y": X.copy()}) == []
 
 
-@pytest.mark.parametrize("wait,fine", [("", False), ("s_waitcnt vmcnt(1)", False), ("s_waitcnt vmcnt(0)", True), ("s_waitcnt lgkmcnt(0)", False)])
+@pytest.mark.parametrize(
+    "wait,fine", [("", False), ("s_waitcnt vmcnt(1)", False), ("s_waitcnt vmcnt(0)", True), ("s_waitcnt lgkmcnt(0)", False)]
+)
 def test_a_result_used_before_its_wait(wait, fine):
     lines = f"global_load_dword v2, v1, s[80:81]\n{wait}\nv_add_u32_e32 v3, 1, v2"
     assert kinds(lines, {1: LANE * 4}, memory={"x": X.copy()}) == ([] if fine else ["missing_wait"])
@@ -96,7 +106,10 @@ def test_scalar_loads_are_valid_only_behind_a_full_wait():
 
 
 def test_a_wait_is_missing_on_one_path_only():
-    lines = "s_cmp_eq_u32 s90, 0\nglobal_load_dword v2, v1, s[80:81]\ns_cbranch_scc1 .LBB0_1\ns_waitcnt vmcnt(0)\n.LBB0_1:\nv_add_u32_e32 v3, 1, v2"
+    lines = (
+        "s_cmp_eq_u32 s90, 0\nglobal_load_dword v2, v1, s[80:81]\ns_cbranch_scc1 .LBB0_1\ns_waitcnt vmcnt(0)\n"
+        ".LBB0_1:\nv_add_u32_e32 v3, 1, v2"
+    )
     assert kinds(lines, {1: LANE * 4}, memory={"x": X.copy()}) == ["missing_wait"]
 
 
@@ -107,5 +120,8 @@ def test_registers_that_nothing_wrote():
 
 def test_a_barrier_that_is_not_reached_by_all_waves():
     with pytest.raises(Deadlock):
-        lines = "v_readfirstlane_b32 s2, v0\ns_cmp_eq_u32 s2, 0\ns_cbranch_scc1 .LBB0_2\ns_barrier\n.LBB0_2:\ns_cbranch_scc1 .LBB0_3\ns_branch .LBB0_4\n.LBB0_3:\ns_branch .LBB0_3\n.LBB0_4:"
+        lines = (
+            "v_readfirstlane_b32 s2, v0\ns_cmp_eq_u32 s2, 0\ns_cbranch_scc1 .LBB0_2\ns_barrier\n.LBB0_2:\n"
+            "s_cbranch_scc1 .LBB0_3\ns_branch .LBB0_4\n.LBB0_3:\ns_branch .LBB0_3\n.LBB0_4:"
+        )
         asm.run(lines, {0: np.stack([LANE, LANE + 64])}, waves=2)

@@ -26,27 +26,39 @@ def field(x, control, bits, is_signed):
 
 
 TWO = {
-    "s_and_b32": (lambda x, y: x & y, "nonzero"), "s_or_b32": (lambda x, y: x | y, "nonzero"), "s_xor_b32": (lambda x, y: x ^ y, "nonzero"),
-    "s_andn2_b32": (lambda x, y: x & ~y & M32, "nonzero"), "s_orn2_b32": (lambda x, y: (x | ~y) & M32, "nonzero"),
-    "s_nand_b32": (lambda x, y: ~(x & y) & M32, "nonzero"), "s_nor_b32": (lambda x, y: ~(x | y) & M32, "nonzero"), "s_xnor_b32": (lambda x, y: ~(x ^ y) & M32, "nonzero"),
-    "s_add_u32": (lambda x, y: (x + y) & M32, lambda x, y: x + y > M32), "s_sub_u32": (lambda x, y: (x - y) & M32, lambda x, y: y > x),
+    "s_and_b32": (lambda x, y: x & y, "nonzero"),
+    "s_or_b32": (lambda x, y: x | y, "nonzero"),
+    "s_xor_b32": (lambda x, y: x ^ y, "nonzero"),
+    "s_andn2_b32": (lambda x, y: x & ~y & M32, "nonzero"),
+    "s_orn2_b32": (lambda x, y: (x | ~y) & M32, "nonzero"),
+    "s_nand_b32": (lambda x, y: ~(x & y) & M32, "nonzero"),
+    "s_nor_b32": (lambda x, y: ~(x | y) & M32, "nonzero"),
+    "s_xnor_b32": (lambda x, y: ~(x ^ y) & M32, "nonzero"),
+    "s_add_u32": (lambda x, y: (x + y) & M32, lambda x, y: x + y > M32),
+    "s_sub_u32": (lambda x, y: (x - y) & M32, lambda x, y: y > x),
     "s_add_i32": (lambda x, y: (x + y) & M32, lambda x, y: not -(2**31) <= signed(x) + signed(y) < 2**31),
     "s_sub_i32": (lambda x, y: (x - y) & M32, lambda x, y: not -(2**31) <= signed(x) - signed(y) < 2**31),
-    "s_mul_i32": (lambda x, y: (signed(x) * signed(y)) & M32, None), "s_mul_hi_u32": (lambda x, y: (x * y) >> 32, None),
+    "s_mul_i32": (lambda x, y: (signed(x) * signed(y)) & M32, None),
+    "s_mul_hi_u32": (lambda x, y: (x * y) >> 32, None),
     "s_mul_hi_i32": (lambda x, y: ((signed(x) * signed(y)) >> 32) & M32, None),
-    "s_min_i32": (lambda x, y: min(signed(x), signed(y)) & M32, lambda x, y: signed(x) < signed(y)), "s_min_u32": (min, lambda x, y: x < y),
-    "s_max_i32": (lambda x, y: max(signed(x), signed(y)) & M32, lambda x, y: signed(x) > signed(y)), "s_max_u32": (max, lambda x, y: x > y),
-    "s_lshl_b32": (lambda x, y: (x << (y & 31)) & M32, "nonzero"), "s_lshr_b32": (lambda x, y: x >> (y & 31), "nonzero"),
+    "s_min_i32": (lambda x, y: min(signed(x), signed(y)) & M32, lambda x, y: signed(x) < signed(y)),
+    "s_min_u32": (min, lambda x, y: x < y),
+    "s_max_i32": (lambda x, y: max(signed(x), signed(y)) & M32, lambda x, y: signed(x) > signed(y)),
+    "s_max_u32": (max, lambda x, y: x > y),
+    "s_lshl_b32": (lambda x, y: (x << (y & 31)) & M32, "nonzero"),
+    "s_lshr_b32": (lambda x, y: x >> (y & 31), "nonzero"),
     "s_ashr_i32": (lambda x, y: (signed(x) >> (y & 31)) & M32, "nonzero"),
     "s_lshl1_add_u32": (lambda x, y: ((x << 1) + y) & M32, lambda x, y: (x << 1) + y > M32),
     "s_lshl2_add_u32": (lambda x, y: ((x << 2) + y) & M32, lambda x, y: (x << 2) + y > M32),
     "s_lshl3_add_u32": (lambda x, y: ((x << 3) + y) & M32, lambda x, y: (x << 3) + y > M32),
     "s_lshl4_add_u32": (lambda x, y: ((x << 4) + y) & M32, lambda x, y: (x << 4) + y > M32),
-    "s_bfe_u32": (lambda x, y: field(x, y, 32, False), "nonzero"), "s_bfe_i32": (lambda x, y: field(x, y, 32, True), "nonzero"),
+    "s_bfe_u32": (lambda x, y: field(x, y, 32, False), "nonzero"),
+    "s_bfe_i32": (lambda x, y: field(x, y, 32, True), "nonzero"),
     "s_bfm_b32": (lambda x, y: (((1 << (x & 31)) - 1) << (y & 31)) & M32, None),
-    "s_pack_ll_b32_b16": (lambda x, y: (x & 0xFFFF) | (y & 0xFFFF) << 16, None), "s_pack_lh_b32_b16": (lambda x, y: (x & 0xFFFF) | (y >> 16) << 16, None),
+    "s_pack_ll_b32_b16": (lambda x, y: (x & 0xFFFF) | (y & 0xFFFF) << 16, None),
+    "s_pack_lh_b32_b16": (lambda x, y: (x & 0xFFFF) | (y >> 16) << 16, None),
     "s_pack_hh_b32_b16": (lambda x, y: (x >> 16) | (y >> 16) << 16, None),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", TWO)
@@ -61,10 +73,16 @@ def test_two_sources(name):
 
 
 WIDE = {
-    "s_and_b64": lambda x, y: x & y, "s_or_b64": lambda x, y: x | y, "s_xor_b64": lambda x, y: x ^ y, "s_andn2_b64": lambda x, y: x & ~y & M64,
-    "s_lshl_b64": lambda x, y: (x << (y & 63)) & M64, "s_lshr_b64": lambda x, y: x >> (y & 63), "s_ashr_i64": lambda x, y: (signed(x, 64) >> (y & 63)) & M64,
-    "s_bfe_u64": lambda x, y: field(x, y & M32, 64, False), "s_bfe_i64": lambda x, y: field(x, y & M32, 64, True),
-}  # fmt: skip
+    "s_and_b64": lambda x, y: x & y,
+    "s_or_b64": lambda x, y: x | y,
+    "s_xor_b64": lambda x, y: x ^ y,
+    "s_andn2_b64": lambda x, y: x & ~y & M64,
+    "s_lshl_b64": lambda x, y: (x << (y & 63)) & M64,
+    "s_lshr_b64": lambda x, y: x >> (y & 63),
+    "s_ashr_i64": lambda x, y: (signed(x, 64) >> (y & 63)) & M64,
+    "s_bfe_u64": lambda x, y: field(x, y & M32, 64, False),
+    "s_bfe_i64": lambda x, y: field(x, y & M32, 64, True),
+}
 
 
 @pytest.mark.parametrize("name", WIDE)
@@ -77,12 +95,18 @@ def test_two_wide_sources(name):
 
 
 ONE = {
-    "s_not_b32": lambda x: ~x & M32, "s_brev_b32": lambda x: int(f"{x:032b}"[::-1], 2), "s_abs_i32": lambda x: abs(signed(x)) & M32,
-    "s_bcnt1_i32_b32": lambda x: x.bit_count(), "s_bcnt0_i32_b32": lambda x: 32 - x.bit_count(), "s_sext_i32_i8": lambda x: signed(x & 255, 8) & M32,
-    "s_sext_i32_i16": lambda x: signed(x & 0xFFFF, 16) & M32, "s_ff1_i32_b32": lambda x: (x & -x).bit_length() - 1 & M32 if x else M32,
-    "s_flbit_i32_b32": lambda x: 32 - x.bit_length() if x else M32, "s_mov_b32": lambda x: x,
+    "s_not_b32": lambda x: ~x & M32,
+    "s_brev_b32": lambda x: int(f"{x:032b}"[::-1], 2),
+    "s_abs_i32": lambda x: abs(signed(x)) & M32,
+    "s_bcnt1_i32_b32": lambda x: x.bit_count(),
+    "s_bcnt0_i32_b32": lambda x: 32 - x.bit_count(),
+    "s_sext_i32_i8": lambda x: signed(x & 255, 8) & M32,
+    "s_sext_i32_i16": lambda x: signed(x & 0xFFFF, 16) & M32,
+    "s_ff1_i32_b32": lambda x: (x & -x).bit_length() - 1 & M32 if x else M32,
+    "s_flbit_i32_b32": lambda x: 32 - x.bit_length() if x else M32,
+    "s_mov_b32": lambda x: x,
     "s_flbit_i32": lambda x: M32 if x in (0, M32) else 32 - (x if x < 1 << 31 else ~x & M32).bit_length(),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ONE)
@@ -111,17 +135,24 @@ def test_carry_chain_adds_64_bits():
 
 
 def test_immediates_are_sign_extended():
-    g = asm.run("s_movk_i32 s2, 0xff00\ns_mov_b32 s3, 5\ns_addk_i32 s3, 0xfff0\ns_mov_b32 s4, 7\ns_mulk_i32 s4, 0xffff\ns_cmpk_lt_i32 s3, 0xfffe")
+    g = asm.run(
+        "s_movk_i32 s2, 0xff00\ns_mov_b32 s3, 5\ns_addk_i32 s3, 0xfff0\ns_mov_b32 s4, 7\ns_mulk_i32 s4, 0xffff\ns_cmpk_lt_i32 s3, 0xfffe"
+    )
     assert [signed(int(g.S[i, 0])) for i in (2, 3, 4)] == [-256, -11, -7]
     assert bool(g.scc[0])
 
 
 def test_bit_tests_and_selects():
-    g = asm.run("s_bitcmp1_b32 s2, 4\ns_cselect_b32 s4, s2, s3\ns_cselect_b64 s[6:7], -1, 0\ns_bitset0_b32 s2, 4\ns_bitset1_b32 s3, 31", scalars={2: 0x10, 3: 9})
+    g = asm.run(
+        "s_bitcmp1_b32 s2, 4\ns_cselect_b32 s4, s2, s3\ns_cselect_b64 s[6:7], -1, 0\ns_bitset0_b32 s2, 4\ns_bitset1_b32 s3, 31",
+        scalars={2: 0x10, 3: 9},
+    )
     assert (int(g.S[4, 0]), int(g.s64(6)[0]), int(g.S[2, 0]), int(g.S[3, 0])) == (0x10, M64, 0, 0x80000009)
 
 
 def test_saveexec_switches_lanes():
-    g = asm.run("s_and_saveexec_b64 s[4:5], s[2:3]\nv_mov_b32_e32 v1, 7\ns_or_b64 exec, exec, s[4:5]\nv_mov_b32_e32 v2, 9", scalars={2: 0xF0, 3: 0})
+    g = asm.run(
+        "s_and_saveexec_b64 s[4:5], s[2:3]\nv_mov_b32_e32 v1, 7\ns_or_b64 exec, exec, s[4:5]\nv_mov_b32_e32 v2, 9", scalars={2: 0xF0, 3: 0}
+    )
     assert [int(x) for x in g.V[1, 0, 3:9]] == [0, 7, 7, 7, 7, 0]
     assert (g.V[2] == 9).all() and int(g.s64(4)[0]) == M64

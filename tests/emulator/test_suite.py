@@ -22,8 +22,18 @@ def start(arch: str) -> subprocess.Popen:
     """The suite's process for a target; both run at once, on two cores."""
     if arch not in _started:
         roots = [str(HERE), str(HERE.parents[1] / "harness"), os.environ.get("PYTHONPATH", "")]
-        environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"} | {"PYTHONPATH": os.pathsep.join(roots), "OMP_NUM_THREADS": "1"}
-        _started[arch] = subprocess.Popen([sys.executable, "-m", "suite.runner", arch], cwd=HERE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"} | {
+            "PYTHONPATH": os.pathsep.join(roots),
+            "OMP_NUM_THREADS": "1",
+        }
+        _started[arch] = subprocess.Popen(
+            [sys.executable, "-m", "suite.runner", arch],
+            cwd=HERE,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
     return _started[arch]
 
 

@@ -43,47 +43,89 @@ def bfe(x, o, n, is_signed):
 
 
 ONE = {
-    "v_not_b32_e32": lambda x: ~x, "v_bfrev_b32_e32": lambda x: int(f"{x:032b}"[::-1], 2), "v_ffbh_u32_e32": lambda x: 32 - x.bit_length() if x else -1,
-    "v_ffbl_b32_e32": lambda x: (x & -x).bit_length() - 1, "v_mov_b32_e32": lambda x: x,
+    "v_not_b32_e32": lambda x: ~x,
+    "v_bfrev_b32_e32": lambda x: int(f"{x:032b}"[::-1], 2),
+    "v_ffbh_u32_e32": lambda x: 32 - x.bit_length() if x else -1,
+    "v_ffbl_b32_e32": lambda x: (x & -x).bit_length() - 1,
+    "v_mov_b32_e32": lambda x: x,
     "v_ffbh_i32_e32": lambda x: -1 if x in (0, M32) else 32 - (x if x < 1 << 31 else ~x & M32).bit_length(),
     "v_cvt_f32_ubyte1_e32": lambda x: int(np.float32((x >> 8) & 255).view(np.uint32)),
-}  # fmt: skip
+}
 TWO = {
-    "v_add_u32_e32": lambda x, y: x + y, "v_sub_u32_e32": lambda x, y: x - y, "v_subrev_u32_e32": lambda x, y: y - x, "v_and_b32_e32": lambda x, y: x & y,
-    "v_or_b32_e32": lambda x, y: x | y, "v_xor_b32_e32": lambda x, y: x ^ y, "v_xnor_b32_e32": lambda x, y: ~(x ^ y),
-    "v_lshlrev_b32_e32": lambda x, y: y << (x & 31), "v_lshrrev_b32_e32": lambda x, y: y >> (x & 31), "v_ashrrev_i32_e32": lambda x, y: s(y) >> (x & 31),
-    "v_lshlrev_b16_e32": lambda x, y: ((y & M16) << (x & 15)) & M16, "v_lshrrev_b16_e32": lambda x, y: (y & M16) >> (x & 15),
-    "v_ashrrev_i16_e32": lambda x, y: (s(y, 16) >> (x & 15)) & M16, "v_add_u16_e32": lambda x, y: (x + y) & M16, "v_sub_u16_e32": lambda x, y: (x - y) & M16,
-    "v_mul_lo_u16_e32": lambda x, y: (x * y) & M16, "v_max_u16_e32": lambda x, y: max(x & M16, y & M16), "v_min_i16_e32": lambda x, y: min(s(x, 16), s(y, 16)) & M16,
-    "v_max_i16_e32": lambda x, y: max(s(x, 16), s(y, 16)) & M16, "v_min_u16_e32": lambda x, y: min(x & M16, y & M16),
-    "v_max_i32_e32": lambda x, y: max(s(x), s(y)), "v_min_i32_e32": lambda x, y: min(s(x), s(y)), "v_max_u32_e32": max, "v_min_u32_e32": min,
-    "v_mul_lo_u32": lambda x, y: x * y, "v_mul_hi_u32": lambda x, y: (x * y) >> 32, "v_mul_hi_i32": lambda x, y: (s(x) * s(y)) >> 32,
-    "v_mul_u32_u24_e32": lambda x, y: u24(x) * u24(y), "v_mul_i32_i24_e32": lambda x, y: s(x, 24) * s(y, 24), "v_mul_hi_u32_u24_e32": lambda x, y: (u24(x) * u24(y)) >> 32,
-    "v_bcnt_u32_b32": lambda x, y: x.bit_count() + y, "v_bfm_b32": lambda x, y: ((1 << (x & 31)) - 1) << (y & 31),
-    "v_pack_b32_f16": lambda x, y: (x & M16) | (y & M16) << 16, "v_cvt_pk_u16_u32": lambda x, y: min(x, M16) | min(y, M16) << 16,
-    "v_pk_add_u16": lambda x, y: ((x + y) & M16) | ((x >> 16) + (y >> 16) & M16) << 16, "v_pk_sub_i16": lambda x, y: ((x - y) & M16) | ((x >> 16) - (y >> 16) & M16) << 16,
+    "v_add_u32_e32": lambda x, y: x + y,
+    "v_sub_u32_e32": lambda x, y: x - y,
+    "v_subrev_u32_e32": lambda x, y: y - x,
+    "v_and_b32_e32": lambda x, y: x & y,
+    "v_or_b32_e32": lambda x, y: x | y,
+    "v_xor_b32_e32": lambda x, y: x ^ y,
+    "v_xnor_b32_e32": lambda x, y: ~(x ^ y),
+    "v_lshlrev_b32_e32": lambda x, y: y << (x & 31),
+    "v_lshrrev_b32_e32": lambda x, y: y >> (x & 31),
+    "v_ashrrev_i32_e32": lambda x, y: s(y) >> (x & 31),
+    "v_lshlrev_b16_e32": lambda x, y: ((y & M16) << (x & 15)) & M16,
+    "v_lshrrev_b16_e32": lambda x, y: (y & M16) >> (x & 15),
+    "v_ashrrev_i16_e32": lambda x, y: (s(y, 16) >> (x & 15)) & M16,
+    "v_add_u16_e32": lambda x, y: (x + y) & M16,
+    "v_sub_u16_e32": lambda x, y: (x - y) & M16,
+    "v_mul_lo_u16_e32": lambda x, y: (x * y) & M16,
+    "v_max_u16_e32": lambda x, y: max(x & M16, y & M16),
+    "v_min_i16_e32": lambda x, y: min(s(x, 16), s(y, 16)) & M16,
+    "v_max_i16_e32": lambda x, y: max(s(x, 16), s(y, 16)) & M16,
+    "v_min_u16_e32": lambda x, y: min(x & M16, y & M16),
+    "v_max_i32_e32": lambda x, y: max(s(x), s(y)),
+    "v_min_i32_e32": lambda x, y: min(s(x), s(y)),
+    "v_max_u32_e32": max,
+    "v_min_u32_e32": min,
+    "v_mul_lo_u32": lambda x, y: x * y,
+    "v_mul_hi_u32": lambda x, y: (x * y) >> 32,
+    "v_mul_hi_i32": lambda x, y: (s(x) * s(y)) >> 32,
+    "v_mul_u32_u24_e32": lambda x, y: u24(x) * u24(y),
+    "v_mul_i32_i24_e32": lambda x, y: s(x, 24) * s(y, 24),
+    "v_mul_hi_u32_u24_e32": lambda x, y: (u24(x) * u24(y)) >> 32,
+    "v_bcnt_u32_b32": lambda x, y: x.bit_count() + y,
+    "v_bfm_b32": lambda x, y: ((1 << (x & 31)) - 1) << (y & 31),
+    "v_pack_b32_f16": lambda x, y: (x & M16) | (y & M16) << 16,
+    "v_cvt_pk_u16_u32": lambda x, y: min(x, M16) | min(y, M16) << 16,
+    "v_pk_add_u16": lambda x, y: ((x + y) & M16) | ((x >> 16) + (y >> 16) & M16) << 16,
+    "v_pk_sub_i16": lambda x, y: ((x - y) & M16) | ((x >> 16) - (y >> 16) & M16) << 16,
     "v_pk_mul_lo_u16": lambda x, y: ((x * y) & M16) | ((x >> 16) * (y >> 16) & M16) << 16,
     "v_pk_max_i16": lambda x, y: (max(s(x, 16), s(y, 16)) & M16) | (max(s(x >> 16, 16), s(y >> 16, 16)) & M16) << 16,
     "v_pk_min_u16": lambda x, y: min(x & M16, y & M16) | min(x >> 16, y >> 16) << 16,
     "v_pk_lshlrev_b16": lambda x, y: ((y & M16) << (x & 15) & M16) | ((y >> 16) << ((x >> 16) & 15) & M16) << 16,
     "v_pk_ashrrev_i16": lambda x, y: (s(y, 16) >> (x & 15) & M16) | (s(y >> 16, 16) >> ((x >> 16) & 15) & M16) << 16,
-}  # fmt: skip
+}
 THREE = {
-    "v_add3_u32": lambda x, y, z: x + y + z, "v_xad_u32": lambda x, y, z: (x ^ y) + z, "v_lshl_add_u32": lambda x, y, z: (x << (y & 31)) + z,
-    "v_add_lshl_u32": lambda x, y, z: ((x + y) & M32) << (z & 31), "v_lshl_or_b32": lambda x, y, z: (x << (y & 31)) | z, "v_and_or_b32": lambda x, y, z: (x & y) | z,
-    "v_or3_b32": lambda x, y, z: x | y | z, "v_bfi_b32": lambda x, y, z: (x & y) | (~x & z), "v_bfe_u32": lambda x, y, z: bfe(x, y, z, False),
-    "v_bfe_i32": lambda x, y, z: bfe(x, y, z, True), "v_perm_b32": perm, "v_alignbit_b32": lambda x, y, z: ((x << 32) | y) >> (z & 31),
-    "v_alignbyte_b32": lambda x, y, z: ((x << 32) | y) >> 8 * (z & 3), "v_sad_u32": lambda x, y, z: abs(x - y) + z, "v_mad_u32_u24": lambda x, y, z: u24(x) * u24(y) + z,
-    "v_mad_i32_i24": lambda x, y, z: s(x, 24) * s(y, 24) + z, "v_max3_i32": lambda x, y, z: max(s(x), s(y), s(z)), "v_min3_i32": lambda x, y, z: min(s(x), s(y), s(z)),
-    "v_max3_u32": max, "v_min3_u32": min, "v_med3_i32": lambda x, y, z: median(s(x), s(y), s(z)), "v_med3_u32": median,
-    "v_mad_u16": lambda x, y, z: (x * y + z) & M16, "v_pk_mad_u16": lambda x, y, z: ((x * y + z) & M16) | ((x >> 16) * (y >> 16) + (z >> 16) & M16) << 16,
-}  # fmt: skip
+    "v_add3_u32": lambda x, y, z: x + y + z,
+    "v_xad_u32": lambda x, y, z: (x ^ y) + z,
+    "v_lshl_add_u32": lambda x, y, z: (x << (y & 31)) + z,
+    "v_add_lshl_u32": lambda x, y, z: ((x + y) & M32) << (z & 31),
+    "v_lshl_or_b32": lambda x, y, z: (x << (y & 31)) | z,
+    "v_and_or_b32": lambda x, y, z: (x & y) | z,
+    "v_or3_b32": lambda x, y, z: x | y | z,
+    "v_bfi_b32": lambda x, y, z: (x & y) | (~x & z),
+    "v_bfe_u32": lambda x, y, z: bfe(x, y, z, False),
+    "v_bfe_i32": lambda x, y, z: bfe(x, y, z, True),
+    "v_perm_b32": perm,
+    "v_alignbit_b32": lambda x, y, z: ((x << 32) | y) >> (z & 31),
+    "v_alignbyte_b32": lambda x, y, z: ((x << 32) | y) >> 8 * (z & 3),
+    "v_sad_u32": lambda x, y, z: abs(x - y) + z,
+    "v_mad_u32_u24": lambda x, y, z: u24(x) * u24(y) + z,
+    "v_mad_i32_i24": lambda x, y, z: s(x, 24) * s(y, 24) + z,
+    "v_max3_i32": lambda x, y, z: max(s(x), s(y), s(z)),
+    "v_min3_i32": lambda x, y, z: min(s(x), s(y), s(z)),
+    "v_max3_u32": max,
+    "v_min3_u32": min,
+    "v_med3_i32": lambda x, y, z: median(s(x), s(y), s(z)),
+    "v_med3_u32": median,
+    "v_mad_u16": lambda x, y, z: (x * y + z) & M16,
+    "v_pk_mad_u16": lambda x, y, z: ((x * y + z) & M16) | ((x >> 16) * (y >> 16) + (z >> 16) & M16) << 16,
+}
 
 
 def batches(rows):
     for k in range(0, len(rows), 64):
         part = rows[k : k + 64]
-        yield [np.resize(np.array(column, np.uint64), 64).astype(np.uint32) for column in zip(*part)], part
+        yield [np.resize(np.array(column, np.uint64), 64).astype(np.uint32) for column in zip(*part, strict=False)], part
 
 
 @pytest.mark.parametrize("name", [*ONE, *TWO, *THREE])
@@ -105,8 +147,14 @@ def test_bitop3_is_its_truth_table(truth):
         assert (got >> bit) & 1 == (truth >> bit) & 1
 
 
-@pytest.mark.parametrize("name,fn", [("v_lshlrev_b64", lambda n, x: x << (n & 63)), ("v_lshrrev_b64", lambda n, x: x >> (n & 63)),
-                                     ("v_ashrrev_i64", lambda n, x: s(x, 64) >> (n & 63) if x >> 63 == 0 else ((x - (1 << 64)) >> (n & 63)))])  # fmt: skip
+@pytest.mark.parametrize(
+    "name,fn",
+    [
+        ("v_lshlrev_b64", lambda n, x: x << (n & 63)),
+        ("v_lshrrev_b64", lambda n, x: x >> (n & 63)),
+        ("v_ashrrev_i64", lambda n, x: s(x, 64) >> (n & 63) if x >> 63 == 0 else ((x - (1 << 64)) >> (n & 63))),
+    ],
+)
 def test_wide_shifts(name, fn):
     for x in (0, 1, 1 << 63, M64, 0x123456789ABCDEF0):
         for n in (0, 1, 31, 32, 63, 64):
@@ -137,7 +185,9 @@ def test_unsigned_clamp_saturates():
     assert int(g.V[3, 0, 0]) == 0 and int(g.V[4, 0, 0]) == M32
 
 
-@pytest.mark.parametrize("select,value", [("BYTE_0", 0xDD), ("BYTE_3", 0xAA), ("WORD_0", 0xCCDD), ("WORD_1", 0xAABB), ("DWORD", 0xAABBCCDD)])
+@pytest.mark.parametrize(
+    "select,value", [("BYTE_0", 0xDD), ("BYTE_3", 0xAA), ("WORD_0", 0xCCDD), ("WORD_1", 0xAABB), ("DWORD", 0xAABBCCDD)]
+)
 def test_sdwa_selects_sources(select, value):
     g = asm.run(f"v_add_u32_sdwa v3, v1, v2 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:{select} src1_sel:DWORD", {1: 0xAABBCCDD, 2: 1})
     assert int(g.V[3, 0, 5]) == (value + 1) & M32
@@ -145,12 +195,21 @@ def test_sdwa_selects_sources(select, value):
 
 @pytest.mark.parametrize("unused,value", [("UNUSED_PRESERVE", 0x11F13344), ("UNUSED_PAD", 0x00F10000), ("UNUSED_SEXT", 0xFFF10000)])
 def test_sdwa_destination(unused, value):
-    g = asm.run(f"v_or_b32_sdwa v3, v1, v2 dst_sel:BYTE_2 dst_unused:{unused} src0_sel:BYTE_0 src1_sel:BYTE_0", {1: 0xF0, 2: 0x01, 3: 0x11223344})
+    g = asm.run(
+        f"v_or_b32_sdwa v3, v1, v2 dst_sel:BYTE_2 dst_unused:{unused} src0_sel:BYTE_0 src1_sel:BYTE_0", {1: 0xF0, 2: 0x01, 3: 0x11223344}
+    )
     assert int(g.V[3, 0, 5]) == value
 
 
 def test_sdwa_sign_extension():
-    assert int(asm.run("v_lshlrev_b32_sdwa v3, v1, sext(v2) dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:DWORD src1_sel:BYTE_1", {1: 1, 2: 0x8000}).V[3, 0, 0]) == 0xFFFFFF00
+    assert (
+        int(
+            asm.run(
+                "v_lshlrev_b32_sdwa v3, v1, sext(v2) dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:DWORD src1_sel:BYTE_1", {1: 1, 2: 0x8000}
+            ).V[3, 0, 0]
+        )
+        == 0xFFFFFF00
+    )
 
 
 def test_inactive_lanes_keep_their_values_and_16_bit_results_clear_the_upper_half():

@@ -13,7 +13,13 @@ def matmul(a, b, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, BK: tl.co
     acc = tl.zeros((M, N), tl.int32 if a.dtype.element_ty == tl.int8 else tl.float64 if a.dtype.element_ty == tl.float64 else tl.float32)
     for k0 in range(0, K, BK):
         k = k0 + tl.arange(0, BK)
-        acc = tl.dot(tl.load(a + m[:, None] * K + k[None, :]), tl.load(b + k[:, None] * N + n[None, :]), acc, input_precision=PREC, out_dtype=acc.dtype)
+        acc = tl.dot(
+            tl.load(a + m[:, None] * K + k[None, :]),
+            tl.load(b + k[:, None] * N + n[None, :]),
+            acc,
+            input_precision=PREC,
+            out_dtype=acc.dtype,
+        )
     tl.store(c + m[:, None] * N + n[None, :], acc)
 
 
@@ -55,7 +61,9 @@ def dot_scaled(a, sa, b, sb, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexp
     ks = tl.arange(0, K // 32)
     av = tl.load(a + m[:, None] * (K // PACK) + ka[None, :])
     bv = tl.load(b + ka[:, None] * N + n[None, :])
-    r = tl.dot_scaled(av, tl.load(sa + m[:, None] * (K // 32) + ks[None, :]), FMT, bv, tl.load(sb + n[:, None] * (K // 32) + ks[None, :]), FMT)
+    r = tl.dot_scaled(
+        av, tl.load(sa + m[:, None] * (K // 32) + ks[None, :]), FMT, bv, tl.load(sb + n[:, None] * (K // 32) + ks[None, :]), FMT
+    )
     tl.store(c + m[:, None] * N + n[None, :], r)
 
 
@@ -80,7 +88,9 @@ def run_attention(dtype, t, warps):
     q, k, v = (torch.randn(s, 64, generator=g(i)).to(dtype) for i, s in ((1, 64), (2, t), (3, t)))
     o = torch.zeros(64, 64)
     attention[(2,)](q, k, v, o, t, 0.125, 32, 64, 64, num_warps=warps)
-    return [("o", o, torch.softmax(q.double() @ k.double().T * 0.125, 1).matmul(v.double()).float(), 3e-3 if dtype == torch.float16 else 2e-2)]
+    return [
+        ("o", o, torch.softmax(q.double() @ k.double().T * 0.125, 1).matmul(v.double()).float(), 3e-3 if dtype == torch.float16 else 2e-2)
+    ]
 
 
 def run_quantise(fp8, top):
@@ -122,7 +132,10 @@ def cases(arch):
             yield f"matmul_{dt}_{warps}w".replace("torch.", ""), lambda dt=dt, w=warps, tol=tol: run_matmul(dt, dt, 32, 32, 128, 64, w, tol)
     for nonk in (16, 32):
         for dt in (f16, bf16, e4, e5, f32):
-            yield f"matmul_{dt}_nonk{nonk}".replace("torch.", ""), lambda dt=dt, k=nonk: run_matmul(dt, dt, 64, 64, 64, 64, 4, 1e-5, "ieee", k)
+            yield (
+                f"matmul_{dt}_nonk{nonk}".replace("torch.", ""),
+                lambda dt=dt, k=nonk: run_matmul(dt, dt, 64, 64, 64, 64, 4, 1e-5, "ieee", k),
+            )
     yield "matmul_f16_128_8w", lambda: run_matmul(f16, f16, 128, 128, 64, 32, 8, 1e-5)
     yield "matmul_mixed_fp8", lambda: run_matmul(e4, e5, 32, 32, 128, 64, 4, 1e-5)
     if arch == "gfx942":

@@ -8,9 +8,10 @@ import mmap
 import torch
 import triton
 import triton.language as tl
-from kvcheck.agent import emulator
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
+
+from kvcheck.agent import emulator
 
 MAP_NORESERVE = 0x4000
 
@@ -175,9 +176,21 @@ def inspection_of_a_compiled_kernel(device):
     assert 0 < row["vgprs"] < 64 and row["occupancy"] == 8 and row["code_bytes"] > 100 and row["matrix"] == {}
 
 
-CHECKS = (out_of_bounds_read, out_of_bounds_write_in_one_storage, row_end_store_is_out_of_bounds_and_a_race, poisoned_memory_is_found_when_read, a_store_to_an_input,
-          checks_can_be_turned_off, offsets_past_2_to_the_31, autotuning_runs, arguments_of_every_kind, gluon_kernels_run, overlapping_tensors_share_memory,
-          both_targets_in_one_process, inspection_of_a_compiled_kernel)  # fmt: skip
+CHECKS = (
+    out_of_bounds_read,
+    out_of_bounds_write_in_one_storage,
+    row_end_store_is_out_of_bounds_and_a_race,
+    poisoned_memory_is_found_when_read,
+    a_store_to_an_input,
+    checks_can_be_turned_off,
+    offsets_past_2_to_the_31,
+    autotuning_runs,
+    arguments_of_every_kind,
+    gluon_kernels_run,
+    overlapping_tensors_share_memory,
+    both_targets_in_one_process,
+    inspection_of_a_compiled_kernel,
+)
 
 
 def cases(arch):

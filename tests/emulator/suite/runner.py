@@ -14,9 +14,10 @@ import time
 import traceback
 
 import torch
+
 from kvcheck.agent import emulator
 
-MODULES = ("elementwise", "structure", "matrix", "planted")
+MODULES = ("elementwise", "reductions", "structure", "matrix", "planted")
 RELATIVE_TO_LARGEST = ("matmul", "attention", "dot_scaled", "sum", "cum", "layernorm")
 """Kernels that sum many terms: their tolerance is relative to the largest result, not to each."""
 
@@ -49,7 +50,10 @@ def main(arch: str, modules: tuple[str, ...]) -> None:
                     problems.append(traceback.format_exc()[-1500:])
                 problems += [str(f) for f in device.findings]
                 count = sum(s["wave_instructions"] for s in device.statistics)
-                print(json.dumps({"name": name, "problems": problems, "wave_instructions": count, "seconds": time.perf_counter() - started}), flush=True)
+                print(
+                    json.dumps({"name": name, "problems": problems, "wave_instructions": count, "seconds": time.perf_counter() - started}),
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

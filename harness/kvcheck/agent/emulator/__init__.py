@@ -1,4 +1,5 @@
-"""AMD machine code on any CPU: executes the assembly text that Triton compiles for gfx942 and gfx950, lane by lane, and checks every access.
+"""AMD machine code on any CPU: executes the assembly text that Triton compiles for gfx942 and gfx950, lane by lane, and checks every
+access.
 
 Numpy and the standard library; triton and torch only where a launch is taken over (device.py, driver.py). HOUSE.md names the layers.
 """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import Any, Iterator, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 
 class Argument(NamedTuple):
@@ -23,7 +24,7 @@ def flatten(signature: dict[str, Any], values: dict[str, Any]) -> Iterator[Argum
 
 def _one(name: str, kind: Any, value: Any) -> Iterator[Argument]:
     if isinstance(kind, (tuple, list)):
-        for i, (inner, item) in enumerate(zip(kind, value)):
+        for i, (inner, item) in enumerate(zip(kind, value, strict=False)):
             yield from _one(f"{name}.{i}", inner, item)
     elif kind == "constexpr":
         return

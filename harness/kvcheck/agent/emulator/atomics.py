@@ -35,10 +35,17 @@ def _as(dtype, fn):
 
 
 INTEGER = {
-    "add": np.add, "sub": np.subtract, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "umin": np.minimum, "umax": np.maximum,
-    "swap": lambda old, new: new, "inc": lambda old, new: np.where(old >= new, old.dtype.type(0), old + old.dtype.type(1)),
+    "add": np.add,
+    "sub": np.subtract,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "umin": np.minimum,
+    "umax": np.maximum,
+    "swap": lambda old, new: new,
+    "inc": lambda old, new: np.where(old >= new, old.dtype.type(0), old + old.dtype.type(1)),
     "dec": lambda old, new: np.where((old == 0) | (old > new), new, old - old.dtype.type(1)),
-}  # fmt: skip
+}
 
 
 def function(name: str, wide: bool):
@@ -47,9 +54,15 @@ def function(name: str, wide: bool):
         return INTEGER[name]
     signed = np.int64 if wide else np.int32
     return {
-        "smin": _as(signed, np.minimum), "smax": _as(signed, np.maximum), "add_f32": _as(F32, np.add), "add_f64": _as(F64, np.add),
-        "min_f64": _as(F64, f32min), "max_f64": _as(F64, f32max), "pk_add_f16": _halves(np.add), "pk_add_bf16": _bf16,
-    }[name]  # fmt: skip
+        "smin": _as(signed, np.minimum),
+        "smax": _as(signed, np.maximum),
+        "add_f32": _as(F32, np.add),
+        "add_f64": _as(F64, np.add),
+        "min_f64": _as(F64, f32min),
+        "max_f64": _as(F64, f32max),
+        "pk_add_f16": _halves(np.add),
+        "pk_add_bf16": _bf16,
+    }[name]
 
 
 def rounds(key: np.ndarray):
@@ -115,7 +128,15 @@ def _global(kind: str, name: str, wide: bool) -> None:
             arena = machine.arena
             if machine.tracking:
                 machine.tracking.at(d.ins, g, mask, atomic=True)
-            old = update(lambda a: arena.load(a, 4 * words, handler), lambda a, w: arena.store(a, w, 4 * words, handler), flat, stored(g, data, n, mask), fn, eight, compare)
+            old = update(
+                lambda a: arena.load(a, 4 * words, handler),
+                lambda a, w: arena.store(a, w, 4 * words, handler),
+                flat,
+                stored(g, data, n, mask),
+                fn,
+                eight,
+                compare,
+            )
             if machine.tracking:
                 machine.tracking.atomic = False
             if result is not None:
@@ -133,10 +154,32 @@ for _kind in ("global", "flat", "buffer"):
     for _name in ("add_f32", "add_f64", "min_f64", "max_f64", "pk_add_f16", "pk_add_bf16"):
         _global(_kind, _name, False)
 
-LDS_NAMES = {"add_u32": "add", "add_u64": "add", "sub_u32": "sub", "sub_u64": "sub", "and_b32": "and", "and_b64": "and", "or_b32": "or", "or_b64": "or",
-             "xor_b32": "xor", "xor_b64": "xor", "min_u32": "umin", "max_u32": "umax", "min_i32": "smin", "max_i32": "smax", "min_u64": "umin", "max_u64": "umax",
-             "min_i64": "smin", "max_i64": "smax", "add_f32": "add_f32", "add_f64": "add_f64", "inc_u32": "inc", "dec_u32": "dec",
-             "pk_add_f16": "pk_add_f16", "pk_add_bf16": "pk_add_bf16"}  # fmt: skip
+LDS_NAMES = {
+    "add_u32": "add",
+    "add_u64": "add",
+    "sub_u32": "sub",
+    "sub_u64": "sub",
+    "and_b32": "and",
+    "and_b64": "and",
+    "or_b32": "or",
+    "or_b64": "or",
+    "xor_b32": "xor",
+    "xor_b64": "xor",
+    "min_u32": "umin",
+    "max_u32": "umax",
+    "min_i32": "smin",
+    "max_i32": "smax",
+    "min_u64": "umin",
+    "max_u64": "umax",
+    "min_i64": "smin",
+    "max_i64": "smax",
+    "add_f32": "add_f32",
+    "add_f64": "add_f64",
+    "inc_u32": "inc",
+    "dec_u32": "dec",
+    "pk_add_f16": "pk_add_f16",
+    "pk_add_bf16": "pk_add_bf16",
+}
 
 
 def _lds(name: str, returns: bool) -> None:
@@ -157,13 +200,27 @@ def _lds(name: str, returns: bool) -> None:
             memory = machine.lds
             if machine.tracking:
                 machine.tracking.lds_atomic(d.ins, g, mask, index, 4 * words)
-            old = update(lambda a: memory.load(a, 4 * words), lambda a, w: memory.store(a, w, 4 * words), index, stored(g, data, words, mask), fn, wide, False)
+            old = update(
+                lambda a: memory.load(a, 4 * words),
+                lambda a, w: memory.store(a, w, 4 * words),
+                index,
+                stored(g, data, words, mask),
+                fn,
+                wide,
+                False,
+            )
             if result is not None:
                 put_loaded(g, result, old, mask)
 
         return run
 
-    full = name if not returns else re.sub(r"^(\w+?)_(\w+)$", r"\1_rtn_\2", name) if not name.startswith("pk") else name.replace("pk_add", "pk_add_rtn")
+    full = (
+        name
+        if not returns
+        else re.sub(r"^(\w+?)_(\w+)$", r"\1_rtn_\2", name)
+        if not name.startswith("pk")
+        else name.replace("pk_add", "pk_add_rtn")
+    )
     BUILDERS[f"ds_{full}"] = build
 
 

@@ -49,27 +49,42 @@ def normalised(low, scale):
     return lambda x: np.rint(np.clip(np.nan_to_num(x, nan=0.0), low, 1.0) * F32(scale)).astype(I32).astype(np.int16)
 
 
-table({
-    "v_cvt_f32_i32": ("f32", "i32", lambda x: x.astype(F32)), "v_cvt_f32_u32": ("f32", "u32", lambda x: x.astype(F32)),
-    "v_cvt_i32_f32": ("i32", "f32", to_int(-(2**31), 2**31 - 1, I32)), "v_cvt_u32_f32": ("u32", "f32", to_int(0, 2**32 - 1, U32)),
-    "v_cvt_flr_i32_f32": ("i32", "f32", lambda x: to_int(-(2**31), 2**31 - 1, I32)(np.floor(x))),
-    "v_cvt_rpi_i32_f32": ("i32", "f32", lambda x: to_int(-(2**31), 2**31 - 1, I32)(np.floor(x + F32(0.5)))),
-    "v_cvt_f32_f16": ("f32", "f16", lambda x: x.astype(F32)), "v_cvt_f64_f32": ("f64", "f32", lambda x: np.asarray(x).astype(F64)),
-    "v_cvt_f32_f64": ("f32", "f64", lambda x: x.astype(F32)), "v_cvt_f64_i32": ("f64", "i32", lambda x: np.asarray(x).astype(F64)),
-    "v_cvt_f64_u32": ("f64", "u32", lambda x: np.asarray(x).astype(F64)), "v_cvt_i32_f64": ("i32", "f64", to_int(-(2**31), 2**31 - 1, I32)),
-    "v_cvt_u32_f64": ("u32", "f64", to_int(0, 2**32 - 1, U32)),
-    "v_cvt_f16_i16": ("f16", "i16", lambda x: x.astype(F16)), "v_cvt_f16_u16": ("f16", "u16", lambda x: x.astype(F16)),
-    "v_cvt_i16_f16": ("i16", "f16", to_int(-32768, 32767, np.int16)), "v_cvt_u16_f16": ("u16", "f16", to_int(0, 65535, np.uint16)),
-    "v_cvt_f32_ubyte0": ("f32", "u32", ubyte(0)), "v_cvt_f32_ubyte1": ("f32", "u32", ubyte(1)),
-    "v_cvt_f32_ubyte2": ("f32", "u32", ubyte(2)), "v_cvt_f32_ubyte3": ("f32", "u32", ubyte(3)),
-    "v_cvt_f32_bf16": ("f32", "bf16", lambda x: x),
-    "v_cvt_pkrtz_f16_f32": ("u32", "f32 f32", lambda x, y: half_bits(toward_zero(x)) | (half_bits(toward_zero(y)) << U32(16))),
-    "v_cvt_pk_f16_f32": ("u32", "f32 f32", lambda x, y: half_bits(x) | (half_bits(y) << U32(16))),
-    "v_cvt_pk_bf16_f32": ("u32", "f32 f32", lambda x, y: to_bf16(x) | (to_bf16(y) << U32(16))),
-    "v_pack_b32_f16": ("u32", "u16 u16", lambda x, y: x.astype(U32) | (y.astype(U32) << U32(16))),
-    "v_cvt_pk_u16_u32": ("u32", "u32 u32", lambda x, y: np.minimum(x, U32(0xFFFF)) | (np.minimum(y, U32(0xFFFF)) << U32(16))),
-    "v_cvt_pk_i16_i32": ("u32", "i32 i32", lambda x, y: (np.clip(x, -32768, 32767).view(U32) & U32(0xFFFF)) | (np.clip(y, -32768, 32767).view(U32) << U32(16))),
-})  # fmt: skip
+table(
+    {
+        "v_cvt_f32_i32": ("f32", "i32", lambda x: x.astype(F32)),
+        "v_cvt_f32_u32": ("f32", "u32", lambda x: x.astype(F32)),
+        "v_cvt_i32_f32": ("i32", "f32", to_int(-(2**31), 2**31 - 1, I32)),
+        "v_cvt_u32_f32": ("u32", "f32", to_int(0, 2**32 - 1, U32)),
+        "v_cvt_flr_i32_f32": ("i32", "f32", lambda x: to_int(-(2**31), 2**31 - 1, I32)(np.floor(x))),
+        "v_cvt_rpi_i32_f32": ("i32", "f32", lambda x: to_int(-(2**31), 2**31 - 1, I32)(np.floor(x + F32(0.5)))),
+        "v_cvt_f32_f16": ("f32", "f16", lambda x: x.astype(F32)),
+        "v_cvt_f64_f32": ("f64", "f32", lambda x: np.asarray(x).astype(F64)),
+        "v_cvt_f32_f64": ("f32", "f64", lambda x: x.astype(F32)),
+        "v_cvt_f64_i32": ("f64", "i32", lambda x: np.asarray(x).astype(F64)),
+        "v_cvt_f64_u32": ("f64", "u32", lambda x: np.asarray(x).astype(F64)),
+        "v_cvt_i32_f64": ("i32", "f64", to_int(-(2**31), 2**31 - 1, I32)),
+        "v_cvt_u32_f64": ("u32", "f64", to_int(0, 2**32 - 1, U32)),
+        "v_cvt_f16_i16": ("f16", "i16", lambda x: x.astype(F16)),
+        "v_cvt_f16_u16": ("f16", "u16", lambda x: x.astype(F16)),
+        "v_cvt_i16_f16": ("i16", "f16", to_int(-32768, 32767, np.int16)),
+        "v_cvt_u16_f16": ("u16", "f16", to_int(0, 65535, np.uint16)),
+        "v_cvt_f32_ubyte0": ("f32", "u32", ubyte(0)),
+        "v_cvt_f32_ubyte1": ("f32", "u32", ubyte(1)),
+        "v_cvt_f32_ubyte2": ("f32", "u32", ubyte(2)),
+        "v_cvt_f32_ubyte3": ("f32", "u32", ubyte(3)),
+        "v_cvt_f32_bf16": ("f32", "bf16", lambda x: x),
+        "v_cvt_pkrtz_f16_f32": ("u32", "f32 f32", lambda x, y: half_bits(toward_zero(x)) | (half_bits(toward_zero(y)) << U32(16))),
+        "v_cvt_pk_f16_f32": ("u32", "f32 f32", lambda x, y: half_bits(x) | (half_bits(y) << U32(16))),
+        "v_cvt_pk_bf16_f32": ("u32", "f32 f32", lambda x, y: to_bf16(x) | (to_bf16(y) << U32(16))),
+        "v_pack_b32_f16": ("u32", "u16 u16", lambda x, y: x.astype(U32) | (y.astype(U32) << U32(16))),
+        "v_cvt_pk_u16_u32": ("u32", "u32 u32", lambda x, y: np.minimum(x, U32(0xFFFF)) | (np.minimum(y, U32(0xFFFF)) << U32(16))),
+        "v_cvt_pk_i16_i32": (
+            "u32",
+            "i32 i32",
+            lambda x, y: (np.clip(x, -32768, 32767).view(U32) & U32(0xFFFF)) | (np.clip(y, -32768, 32767).view(U32) << U32(16)),
+        ),
+    }
+)
 
 
 @op("v_cvt_f16_f32")

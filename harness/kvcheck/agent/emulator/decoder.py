@@ -1,9 +1,11 @@
-"""Turns instructions into closures, once. A builder that leaves an operand or a modifier unread has not understood the instruction: NotEmulated."""
+"""Turns instructions into closures, once. A builder that leaves an operand or a modifier unread has not understood the instruction:
+NotEmulated."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from .operands import Getter, Operand, decode, raw32, raw64, typed
 from .state import EXEC, VCC, Group

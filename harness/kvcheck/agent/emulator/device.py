@@ -1,8 +1,8 @@
 """The emulated device: takes Triton's launches while it is installed, keeps decoded kernels, findings and counts.
 
-    with emulator.install("gfx950") as device:
-        kernel[grid](x, y, n, BLOCK=256)          # CPU tensors
-    device.findings, device.statistics
+with emulator.install("gfx950") as device:
+    kernel[grid](x, y, n, BLOCK=256)          # CPU tensors
+device.findings, device.statistics
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from .text import parse
 from .tracking import Tracking
 
 TARGETS = ("gfx942", "gfx950")
-NOTICE = "emulated, not hardware: the compiled machine code was interpreted; timing, caches and the last bits of transcendental functions are not modelled"
+NOTICE = (
+    "emulated, not hardware: the compiled machine code was interpreted; "
+    "timing, caches and the last bits of transcendental functions are not modelled"
+)
 MODELLED = {
     "gfx942": "matrix products follow the measured CDNA3 model bit by bit",
     "gfx950": "matrix products are summed exactly and rounded once (how CDNA4 sums is not published)",
@@ -81,8 +84,16 @@ class Device:
         finally:
             self.findings += findings.list()
             seconds = time.perf_counter() - started
-            self.statistics.append({"kernel": metadata.name, "grid": grid, "waves": metadata.num_warps * grid[0] * grid[1] * grid[2],
-                                    "wave_instructions": machine.executed - before, "steps": machine.calls - calls, "seconds": seconds})  # fmt: skip
+            self.statistics.append(
+                {
+                    "kernel": metadata.name,
+                    "grid": grid,
+                    "waves": metadata.num_warps * grid[0] * grid[1] * grid[2],
+                    "wave_instructions": machine.executed - before,
+                    "steps": machine.calls - calls,
+                    "seconds": seconds,
+                }
+            )
 
     def __enter__(self) -> Device:
         import triton

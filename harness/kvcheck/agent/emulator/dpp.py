@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable
+from collections.abc import Callable
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def pattern(d: Decoder) -> tuple[np.ndarray, np.ndarray]:
             if name == "row_shl":
                 return np.minimum(LANE + n, 63), IN_ROW + n < 16
             if name == "row_shr":
-                return np.maximum(LANE - n, 0), IN_ROW >= n
+                return np.maximum(LANE - n, 0), n <= IN_ROW
             return ROW * 16 + (IN_ROW - n) % 16, always
         if name == "row_bcast":
             n = int(d.modifier(name))

@@ -1,13 +1,15 @@
 """Triton's active driver while a device is emulated: JIT and Gluon launches compile for the AMD target and run here.
 
-Nothing of Triton is patched. Its own AMD back end decides specialisation, attributes and options, because it is asked for the target of this
+Nothing of Triton is patched. Its own AMD back end decides specialisation, attributes and options, because it is asked for the target of
+this
 driver; only the last step, handing a code object to the HIP runtime, is ours.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 LDS_BYTES = {"gfx942": 65536, "gfx950": 163840}
 COMPUTE_UNITS = {"gfx942": 304, "gfx950": 256}
@@ -56,7 +58,7 @@ class Launcher:
         if enter_hook is not None:
             enter_hook(launch_metadata)
         names = list(self.src.signature)
-        ACTIVE[-1].launch(self.src, self.metadata, (int(grid_x), int(grid_y), int(grid_z)), dict(zip(names, args)))
+        ACTIVE[-1].launch(self.src, self.metadata, (int(grid_x), int(grid_y), int(grid_z)), dict(zip(names, args, strict=False)))
         if exit_hook is not None:
             exit_hook(launch_metadata)
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-FAULTS = ("out_of_bounds_read", "out_of_bounds_write", "race", "uninitialised_read", "uninitialised_register", "missing_wait", "input_write")
+FAULTS = (
+    "out_of_bounds_read",
+    "out_of_bounds_write",
+    "race",
+    "uninitialised_read",
+    "uninitialised_register",
+    "missing_wait",
+    "input_write",
+)
 """Kinds that blame the kernel. `clamped_access` is reported beside the verdict: the card answers it with zeros and dropped stores."""
 KINDS = (*FAULTS, "clamped_access")
 
@@ -45,7 +53,9 @@ class Finding:
     def __str__(self) -> str:
         where = f"{self.tensor} ({self.size} bytes, offset {self.offset})" if self.tensor else ""
         lanes = f"{self.lanes} of {self.active} active lanes, " if self.active else ""
-        return f"{self.kind}: {lanes}{where} at {self.instruction} line {self.line}, {self.source}" + (f": {self.detail}" if self.detail else "")
+        return f"{self.kind}: {lanes}{where} at {self.instruction} line {self.line}, {self.source}" + (
+            f": {self.detail}" if self.detail else ""
+        )
 
     def row(self) -> dict[str, Any]:
         """The finding as a dict for run.json's `first_bad` and `findings`."""

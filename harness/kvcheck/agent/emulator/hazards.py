@@ -47,7 +47,10 @@ def after(d: Decoder, pending: Pending) -> Pending:
         return {r: (c, age) for r, (c, age) in pending.items() if not done(c, age)}
     if d.counter is None:
         return pending
-    out = {r: (c, min(age + 1, 64) if LIMITS[c] == LIMITS[d.counter] and c != "smem" and d.counter != "smem" else age) for r, (c, age) in pending.items()}
+    out = {
+        r: (c, min(age + 1, 64) if LIMITS[c] == LIMITS[d.counter] and c != "smem" and d.counter != "smem" else age)
+        for r, (c, age) in pending.items()
+    }
     if "load" in d.name or "read" in d.name or "permute" in d.name or "swizzle" in d.name or ("atomic" in d.name and d.writes):
         for register in d.writes:
             out[register] = (d.counter, 0)
@@ -129,8 +132,13 @@ def name_of(register: tuple[str, int]) -> str:
 def check(machine: Any, decoded: list[Decoder], steps: list[Step], given: frozenset[tuple[str, int]]) -> list[Step]:
     """Wraps the steps that are hazardous so that they report when they run."""
     entry = machine.text.entry
-    problems = [("missing_wait", i, r, "is used before the s_waitcnt that makes it valid") for i, r in missing_waits(decoded, entry).items()]
-    problems += [("uninitialised_register", i, r, "is read and nothing wrote it") for i, r in unwritten(decoded, entry, initial(machine) | given).items()]
+    problems = [
+        ("missing_wait", i, r, "is used before the s_waitcnt that makes it valid") for i, r in missing_waits(decoded, entry).items()
+    ]
+    problems += [
+        ("uninitialised_register", i, r, "is read and nothing wrote it")
+        for i, r in unwritten(decoded, entry, initial(machine) | given).items()
+    ]
     steps = list(steps)
     for kind, i, register, sentence in problems:
         steps[i] = _reporting(steps[i], machine, decoded[i], kind, f"{name_of(register)} {sentence}")
@@ -143,5 +151,3 @@ def _reporting(step: Step, machine: Any, d: Decoder, kind: str, detail: str) -> 
         return step(g)
 
     return run
-
-

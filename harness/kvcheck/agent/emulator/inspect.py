@@ -36,7 +36,8 @@ def summary(asm: str | Text, num_warps: int, shared: int) -> dict[str, Any]:
         num_warps: `kernel.metadata.num_warps`
         shared: `kernel.metadata.shared`, bytes of LDS given at launch
     Returns:
-        kernel, arch, vgprs (vector), agprs (accumulator), sgprs, vgpr_spills, sgpr_spills, scratch_bytes, lds_bytes, occupancy (waves a SIMD),
+        kernel, arch, vgprs (vector), agprs (accumulator), sgprs, vgpr_spills, sgpr_spills, scratch_bytes, lds_bytes, occupancy (waves a
+        SIMD),
         code_bytes, instructions, matrix {mnemonic: count}, mnemonics {mnemonic: count}
     """
     text = asm if isinstance(asm, Text) else parse(asm)

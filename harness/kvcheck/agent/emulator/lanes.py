@@ -59,7 +59,8 @@ def write_lane(d: Decoder) -> Step:
 
 @op("v_permlane16_swap_b32", "v_permlane32_swap_b32")
 def swap_halves(d: Decoder) -> Step:
-    """Exchanges the upper lanes of the first register with the lower ones of the second, in rows of 16 or halves of 32. Active lanes only."""
+    """Exchanges the upper lanes of the first register with the lower ones of the second, in rows of 16 or halves of 32. Active lanes
+    only."""
     span = int(d.name[10:12])
     for place in (0, 1):
         d.vector(place, 1)

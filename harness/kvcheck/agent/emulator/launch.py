@@ -24,7 +24,7 @@ class View:
         self.start = int(tensor.data_ptr())
         size = 0
         if tensor.numel():
-            size = (sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride())) + 1) * tensor.element_size()
+            size = (sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=False)) + 1) * tensor.element_size()
         self.end = self.start + size
 
 
@@ -68,12 +68,12 @@ def run(machine: Machine, arguments: list[Argument], grid: tuple[int, int, int],
     explicit = [a for a in machine.text.arguments if not a.kind.startswith("hidden")]
     if len(explicit) < len(arguments):
         raise NotEmulated(f"{len(arguments)} arguments for {len(explicit)} in the argument block")
-    for argument, spec in zip(arguments, explicit):
+    for argument, spec in zip(arguments, explicit, strict=False):
         value = address.get(argument.name, argument.value) if hasattr(argument.value, "data_ptr") else argument.value
         value = 0 if value is None else value
         kind = "i64" if argument.type.startswith("*") else argument.type
         block[spec.offset : spec.offset + spec.size] = np.frombuffer(scalar_bytes(kind, value, spec.size), np.uint8)
-    hidden = {f"hidden_block_count_{a}": n for a, n in zip("xyz", grid)}
+    hidden = {f"hidden_block_count_{a}": n for a, n in zip("xyz", grid, strict=False)}
     hidden |= {"hidden_group_size_x": 64 * waves, "hidden_group_size_y": 1, "hidden_group_size_z": 1, "hidden_grid_dims": 3}
     for spec in machine.text.arguments:
         if spec.kind in hidden:

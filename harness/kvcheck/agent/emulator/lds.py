@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable
+from collections.abc import Callable
 
 import numpy as np
 
@@ -26,7 +26,9 @@ def place(d: Decoder, address: Callable[[Group], np.ndarray], offset: int, size:
         memory = machine.lds
         if flat.size and int(flat.max()) + size > memory.limit:
             bad = flat + size > memory.limit
-            finding = machine.findings.add(kind, ins, tensor="lds", offset=int(flat[bad][0]), size=memory.limit, lanes=int(bad.sum()), active=flat.size)
+            finding = machine.findings.add(
+                kind, ins, tensor="lds", offset=int(flat[bad][0]), size=memory.limit, lanes=int(bad.sum()), active=flat.size
+            )
             if finding is not None:
                 raise MemoryFault(finding)
             flat = np.where(bad, 0, flat)
@@ -202,7 +204,9 @@ def _to_lds(kind: str, name: str, size: int) -> None:
             words = words if active is None else words[:, active.reshape(-1)]
             top = int((g.S[M0].astype(I64) + extra).max()) + 63 * max(4, size)
             if top + size > machine.lds.limit:
-                finding = machine.findings.add("out_of_bounds_write", ins, tensor="lds", offset=top, size=machine.lds.limit, lanes=1, active=index.size)
+                finding = machine.findings.add(
+                    "out_of_bounds_write", ins, tensor="lds", offset=top, size=machine.lds.limit, lanes=1, active=index.size
+                )
                 if finding is not None:
                     raise MemoryFault(finding)
             if machine.tracking:

@@ -9,8 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from . import atomics, control, convert, convert_scaled, lanes, lds, lds_lanes, mfma, packed, scalar, scalar_bits, scratch, vector_compare  # noqa: F401
-from . import vector_float, vector_integer, vmem  # noqa: F401
+from . import (  # noqa: F401
+    atomics,
+    control,
+    convert,
+    convert_scaled,
+    division,
+    lanes,
+    lds,
+    lds_lanes,
+    mfma,
+    packed,
+    scalar,
+    scalar_bits,
+    scratch,
+    vector_compare,
+    vector_float,
+    vector_integer,
+    vmem,
+)
 from .control import BARRIER, END, Split
 from .decoder import Decoder, Step, build
 from .errors import Deadlock

@@ -1,11 +1,13 @@
 """Global memory as a sparse arena: every tensor stands alone in 256 GiB of nothing, so that an address says which tensor it belongs to.
 
-A wild offset of one tensor can therefore never be excused by landing in another. Tensors are not copied: loads and stores go to their memory.
+A wild offset of one tensor can therefore never be excused by landing in another. Tensors are not copied: loads and stores go to their
+memory.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -46,8 +48,11 @@ class Arena:
         self.on_load: Callable[[Region, np.ndarray, int], None] | None = None
         self.on_store: Callable[[Region, np.ndarray, int, np.ndarray], None] | None = None
 
-    def add(self, name: str, memory: np.ndarray, low_bits: int = 0, writable: bool = True, uninitialised: bool = False, base: int | None = None) -> int:
-        """Places bytes (uint8 [n]) and returns their address; `low_bits` are the address modulo 4096, so that alignment is as on the host."""
+    def add(
+        self, name: str, memory: np.ndarray, low_bits: int = 0, writable: bool = True, uninitialised: bool = False, base: int | None = None
+    ) -> int:
+        """Places bytes (uint8 [n]) and returns their address; `low_bits` are the address modulo 4096, so that alignment is as on the
+        host."""
         if base is None:
             base = ((len(self.regions) + 1) << SLOT_BITS) + HALF + low_bits % 4096
         region = Region(name, base, memory, writable, uninitialised)
@@ -63,7 +68,8 @@ class Arena:
         return self.slots.get(address >> SLOT_BITS)
 
     def parts(self, address: np.ndarray, size: int, fault: Callable[[Access], None]) -> Iterator[tuple[Region, np.ndarray, Any]]:
-        """Splits addresses (int64 [n]) by tensor: (region, offsets, index of these lanes); lanes out of bounds go to `fault` and are left out."""
+        """Splits addresses (int64 [n]) by tensor: (region, offsets, index of these lanes); lanes out of bounds go to `fault` and are
+        left out."""
         if not address.size:
             return
         low, high = int(address.min()), int(address.max())

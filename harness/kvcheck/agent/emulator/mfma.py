@@ -1,9 +1,11 @@
 """Matrix instructions: layouts of operands and results for every shape, element types, and rounding.
 
-Layouts (one block): A and B are [rows, K] with row = lane % rows and K cut into `groups` of `per` consecutive elements, group = lane // rows.
+Layouts (one block): A and B are [rows, K] with row = lane % rows and K cut into `groups` of `per` consecutive elements, group = lane //
+rows.
 The result of 32 rows: row 8*(v/4) + 4*(lane/32) + v%4; of 16: 4*(lane/16) + v; column lane % columns.
 
-Rounding: products are exact. gfx942 follows the CDNA3 model of mfma_cdna3.py bit by bit. How CDNA4 sums is not published: on gfx950 everything
+Rounding: products are exact. gfx942 follows the CDNA3 model of mfma_cdna3.py bit by bit. How CDNA4 sums is not published: on gfx950
+everything
 is summed in float64 and rounded once, which is a stand-in.
 """
 
@@ -54,7 +56,8 @@ def elements(words: np.ndarray, kind: str, arch: str) -> np.ndarray:
 
 
 def matrix(e: np.ndarray, size: int, halves: bool = False) -> np.ndarray:
-    """[wave, lane, element] as [wave, row, K]. With `halves` (8-bit operands of the widest instructions) a lane holds two runs of 16, half of K apart."""
+    """[wave, lane, element] as [wave, row, K]. With `halves` (8-bit operands of the widest instructions) a lane holds two runs of 16,
+    half of K apart."""
     waves, _, per = e.shape
     groups = 64 // size
     if halves:
@@ -169,14 +172,26 @@ def build_f64(d: Decoder, size: int, depth: int) -> Step:
 
 
 for _out, _shapes in {
-    "f32": [f"{s}_{t}" for s, ts in {
-        "32x32x8": ("f16", "bf16", "bf16_1k"), "16x16x16": ("f16", "bf16", "bf16_1k"), "32x32x16": ("f16", "bf16", "fp8_fp8", "fp8_bf8", "bf8_fp8", "bf8_bf8"),
-        "16x16x32": ("f16", "bf16", "fp8_fp8", "fp8_bf8", "bf8_fp8", "bf8_bf8"), "32x32x2": ("f32",), "16x16x4": ("f32",),
-        "32x32x4": ("xf32",), "16x16x8": ("xf32",), "32x32x64": ("f8f6f4",), "16x16x128": ("f8f6f4",),
-    }.items() for t in ts],
-    "i32": ["32x32x16_i8", "16x16x32_i8", "32x32x32_i8", "16x16x64_i8"], "f64": ["16x16x4_f64"],
+    "f32": [
+        f"{s}_{t}"
+        for s, ts in {
+            "32x32x8": ("f16", "bf16", "bf16_1k"),
+            "16x16x16": ("f16", "bf16", "bf16_1k"),
+            "32x32x16": ("f16", "bf16", "fp8_fp8", "fp8_bf8", "bf8_fp8", "bf8_bf8"),
+            "16x16x32": ("f16", "bf16", "fp8_fp8", "fp8_bf8", "bf8_fp8", "bf8_bf8"),
+            "32x32x2": ("f32",),
+            "16x16x4": ("f32",),
+            "32x32x4": ("xf32",),
+            "16x16x8": ("xf32",),
+            "32x32x64": ("f8f6f4",),
+            "16x16x128": ("f8f6f4",),
+        }.items()
+        for t in ts
+    ],
+    "i32": ["32x32x16_i8", "16x16x32_i8", "32x32x32_i8", "16x16x64_i8"],
+    "f64": ["16x16x4_f64"],
     "scale_f32": ["32x32x64_f8f6f4", "16x16x128_f8f6f4"],
-}.items():  # fmt: skip
+}.items():
     for _shape in _shapes:
         _key = f"v_mfma_{_out}_{_shape}" if _out != "scale_f32" else f"v_mfma_scale_f32_{_shape}"
         BUILDERS[_key] = build

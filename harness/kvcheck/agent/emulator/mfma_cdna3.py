@@ -1,8 +1,10 @@
 """How a CDNA3 matrix core adds products, bit by bit, vectorised over waves, rows and columns.
 
 Source: the model that MMA-Sim measured (arXiv 2511.10909, microsoft/MMA-Sim). Differences: own code, whole matrices at once.
-FP8: groups of 16 along K. Products at even and at odd places are each cut (toward zero) at 24 fraction bits below the largest exponent of their
-half; the halves are merged rounding down at 24 bits, then at 31 bits below E, the larger of that exponent and the accumulator's. The accumulator
+FP8: groups of 16 along K. Products at even and at odd places are each cut (toward zero) at 24 fraction bits below the largest exponent of
+their
+half; the halves are merged rounding down at 24 bits, then at 31 bits below E, the larger of that exponent and the accumulator's. The
+accumulator
 is rounded down at 24 bits below E, dropped when it is below 2^(E-25). The total is rounded to nearest even.
 f16, bf16 (groups of 8) and xf32 (groups of 4): the same without halves and without the drop. f32 and f64: a chain of fused multiply-adds.
 An exponent is that of the operand as its format holds it: a subnormal has its format's smallest.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable
 
 import numpy as np
 
@@ -15,7 +15,15 @@ from .text import Instruction
 Getter = Callable[[Group], np.ndarray]
 
 _RANGE = re.compile(r"([sva])\[(\d+):(\d+)\]$|([sva])(\d+)$")
-_NAMED = {"vcc": (VCC, 2), "vcc_lo": (VCC, 1), "vcc_hi": (VCC + 1, 1), "exec": (EXEC, 2), "exec_lo": (EXEC, 1), "exec_hi": (EXEC + 1, 1), "m0": (M0, 1)}
+_NAMED = {
+    "vcc": (VCC, 2),
+    "vcc_lo": (VCC, 1),
+    "vcc_hi": (VCC + 1, 1),
+    "exec": (EXEC, 2),
+    "exec_lo": (EXEC, 1),
+    "exec_hi": (EXEC + 1, 1),
+    "m0": (M0, 1),
+}
 _INLINE_FLOATS = {"0.5", "-0.5", "1.0", "-1.0", "2.0", "-2.0", "4.0", "-4.0", "0.15915494", "0.15915494309189532"}
 AGPR = 256
 """Where accumulator registers begin in the unified numbering of vector registers."""
@@ -45,7 +53,11 @@ def decode(ins: Instruction, text: str) -> Operand:
     wrapped = re.match(r"(neg|abs|sext)\((.*)\)$", word)
     while wrapped or (word[:1] == "-" and re.match(r"-(\||[sva]\[|[sva]\d|vcc|abs)", word)) or word[:1] == "|":
         if wrapped:
-            negate, absolute, sext = negate or wrapped.group(1) == "neg", absolute or wrapped.group(1) == "abs", sext or wrapped.group(1) == "sext"
+            negate, absolute, sext = (
+                negate or wrapped.group(1) == "neg",
+                absolute or wrapped.group(1) == "abs",
+                sext or wrapped.group(1) == "sext",
+            )
             word = wrapped.group(2)
         elif word[0] == "-":
             negate, word = True, word[1:]
@@ -92,8 +104,17 @@ def bits(value: int | float, kind: str) -> int:
     return value & 0xFFFFFFFF
 
 
-DTYPES = {"u32": np.uint32, "i32": np.int32, "f32": np.float32, "u64": np.uint64, "i64": np.int64, "f64": np.float64, "u16": np.uint16, "i16": np.int16,
-          "f16": np.float16}
+DTYPES = {
+    "u32": np.uint32,
+    "i32": np.int32,
+    "f32": np.float32,
+    "u64": np.uint64,
+    "i64": np.int64,
+    "f64": np.float64,
+    "u16": np.uint16,
+    "i16": np.int16,
+    "f16": np.float16,
+}
 _LOW = np.uint32(0xFFFF)
 _32 = np.uint64(32)
 

@@ -85,15 +85,28 @@ def half16(fn):
 
 
 HALVES = {
-    "v_pk_add_f16": ("f16", 2, half16(np.add)), "v_pk_mul_f16": ("f16", 2, half16(np.multiply)), "v_pk_fma_f16": ("f16", 3, fma16),
-    "v_pk_max_f16": ("f16", 2, f32max), "v_pk_min_f16": ("f16", 2, f32min),
-    "v_pk_maximum3_f16": ("f16", 3, lambda x, y, z: np.maximum(np.maximum(x, y), z)), "v_pk_minimum3_f16": ("f16", 3, lambda x, y, z: np.minimum(np.minimum(x, y), z)),
-    "v_pk_add_u16": ("u16", 2, np.add), "v_pk_sub_u16": ("u16", 2, np.subtract), "v_pk_add_i16": ("u16", 2, np.add), "v_pk_sub_i16": ("u16", 2, np.subtract),
-    "v_pk_mul_lo_u16": ("u16", 2, np.multiply), "v_pk_mad_u16": ("u16", 3, lambda x, y, z: x * y + z), "v_pk_mad_i16": ("u16", 3, lambda x, y, z: x * y + z),
-    "v_pk_max_i16": ("i16", 2, np.maximum), "v_pk_min_i16": ("i16", 2, np.minimum), "v_pk_max_u16": ("u16", 2, np.maximum), "v_pk_min_u16": ("u16", 2, np.minimum),
-    "v_pk_lshlrev_b16": ("u16", 2, lambda n, x: x << (n & np.uint16(15))), "v_pk_lshrrev_b16": ("u16", 2, lambda n, x: x >> (n & np.uint16(15))),
+    "v_pk_add_f16": ("f16", 2, half16(np.add)),
+    "v_pk_mul_f16": ("f16", 2, half16(np.multiply)),
+    "v_pk_fma_f16": ("f16", 3, fma16),
+    "v_pk_max_f16": ("f16", 2, f32max),
+    "v_pk_min_f16": ("f16", 2, f32min),
+    "v_pk_maximum3_f16": ("f16", 3, lambda x, y, z: np.maximum(np.maximum(x, y), z)),
+    "v_pk_minimum3_f16": ("f16", 3, lambda x, y, z: np.minimum(np.minimum(x, y), z)),
+    "v_pk_add_u16": ("u16", 2, np.add),
+    "v_pk_sub_u16": ("u16", 2, np.subtract),
+    "v_pk_add_i16": ("u16", 2, np.add),
+    "v_pk_sub_i16": ("u16", 2, np.subtract),
+    "v_pk_mul_lo_u16": ("u16", 2, np.multiply),
+    "v_pk_mad_u16": ("u16", 3, lambda x, y, z: x * y + z),
+    "v_pk_mad_i16": ("u16", 3, lambda x, y, z: x * y + z),
+    "v_pk_max_i16": ("i16", 2, np.maximum),
+    "v_pk_min_i16": ("i16", 2, np.minimum),
+    "v_pk_max_u16": ("u16", 2, np.maximum),
+    "v_pk_min_u16": ("u16", 2, np.minimum),
+    "v_pk_lshlrev_b16": ("u16", 2, lambda n, x: x << (n & np.uint16(15))),
+    "v_pk_lshrrev_b16": ("u16", 2, lambda n, x: x >> (n & np.uint16(15))),
     "v_pk_ashrrev_i16": ("i16", 2, lambda n, x: x >> (n & np.int16(15))),
-}  # fmt: skip
+}
 
 
 @op(*HALVES)
@@ -106,7 +119,9 @@ def packed_16(d: Decoder) -> Step:
     def part(place: int, chosen: int, negative: int):
         operand = d.operand(place)
         if operand.kind == "c":
-            pattern = U32(bits(operand.value, kind) if not chosen or isinstance(operand.value, float) else (int(operand.value) >> 16) & 0xFFFF)
+            pattern = U32(
+                bits(operand.value, kind) if not chosen or isinstance(operand.value, float) else (int(operand.value) >> 16) & 0xFFFF
+            )
             if isinstance(operand.value, float) and chosen:
                 pattern = U32(0)
             raw = lambda g: pattern  # noqa: E731
@@ -129,6 +144,7 @@ def packed_16(d: Decoder) -> Step:
 @op("v_fma_mix_f32", "v_fma_mixlo_f16", "v_fma_mixhi_f16", "v_mad_mix_f32", "v_mad_mixlo_f16", "v_mad_mixhi_f16")
 def mixed(d: Decoder) -> Step:
     """Fused multiply-add whose sources are f32, or a half of a register as f16 where op_sel_hi is set."""
+
     def read(name: str) -> list[int]:
         text = d.modifier(name)
         return [int(t) for t in text.strip("[]").split(",")] if text else [0, 0, 0]
@@ -167,4 +183,3 @@ def mixed(d: Decoder) -> Step:
         store(g, index, keep)
 
     return run
-

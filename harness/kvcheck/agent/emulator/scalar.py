@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable
+from collections.abc import Callable
 
 import numpy as np
 
@@ -85,8 +85,14 @@ def immediate(d: Decoder) -> Step:
 
 
 LOGIC = {
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "andn2": lambda x, y: x & ~y, "orn2": lambda x, y: x | ~y,
-    "nand": lambda x, y: ~(x & y), "nor": lambda x, y: ~(x | y), "xnor": lambda x, y: ~(x ^ y),
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "andn2": lambda x, y: x & ~y,
+    "orn2": lambda x, y: x | ~y,
+    "nand": lambda x, y: ~(x & y),
+    "nor": lambda x, y: ~(x | y),
+    "xnor": lambda x, y: ~(x ^ y),
 }
 
 
@@ -107,8 +113,15 @@ def logic(d: Decoder) -> Step:
 
 @op(*(f"s_{name}_saveexec_b64" for name in ("and", "or", "xor", "andn1", "andn2", "orn1", "orn2")))
 def saveexec(d: Decoder) -> Step:
-    fn = {"and": lambda x, e: x & e, "or": lambda x, e: x | e, "xor": lambda x, e: x ^ e, "andn2": lambda x, e: x & ~e, "andn1": lambda x, e: ~x & e,
-          "orn2": lambda x, e: x | ~e, "orn1": lambda x, e: ~x | e}[d.name[2:].split("_")[0]]
+    fn = {
+        "and": lambda x, e: x & e,
+        "or": lambda x, e: x | e,
+        "xor": lambda x, e: x ^ e,
+        "andn2": lambda x, e: x & ~e,
+        "andn1": lambda x, e: ~x & e,
+        "orn2": lambda x, e: x | ~e,
+        "orn1": lambda x, e: ~x | e,
+    }[d.name[2:].split("_")[0]]
     put, get = writer(d, 0, True), source(d, 1, "u64")
     d.note_write("s", EXEC, 2)
     set_scc(d)

@@ -40,7 +40,8 @@ def trailing_zeros(x: np.ndarray) -> np.ndarray:
 
 
 def sign_run(x: np.ndarray) -> np.ndarray:
-    """Bits equal to the sign bit before the first different one, of each int32; -1 when all are equal (the rule of ffbh_i32 and flbit_i32)."""
+    """Bits equal to the sign bit before the first different one, of each int32; -1 when all are equal (the rule of ffbh_i32 and
+    flbit_i32)."""
     x = np.asarray(x).view(I32)
     return leading_zeros(np.where(x < 0, ~x, x).view(U32))
 

@@ -29,8 +29,15 @@ def _address(d: Decoder, vector: int, scalar: int, size: int, write: bool):
         on = np.ones_like(at, bool) if g.full else g.exec
         bad = on & ((at < 0) | (at + size > memory.limit))
         if bad.any():
-            finding = machine.findings.add("out_of_bounds_write" if write else "out_of_bounds_read", ins, tensor="scratch", offset=int(at[bad][0]), size=memory.limit,
-                                           lanes=int(bad.sum()), active=int(on.sum()))  # fmt: skip
+            finding = machine.findings.add(
+                "out_of_bounds_write" if write else "out_of_bounds_read",
+                ins,
+                tensor="scratch",
+                offset=int(at[bad][0]),
+                size=memory.limit,
+                lanes=int(bad.sum()),
+                active=int(on.sum()),
+            )
             if finding is not None:
                 raise MemoryFault(finding)
         return lanes_of(g, at + (g.wave[:, None] * 64 + LANE) * memory.size, None)

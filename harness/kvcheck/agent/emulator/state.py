@@ -1,6 +1,7 @@
 """The registers of a group of waves that stand at the same instruction.
 
-Arrays have the wave in the middle: vector registers `[register, wave, lane]`, scalar ones `[register, wave]`, so that one numpy call serves all
+Arrays have the wave in the middle: vector registers `[register, wave, lane]`, scalar ones `[register, wave]`, so that one numpy call
+serves all
 waves of the group. A group is split where waves part at a branch and joined again where they meet.
 """
 
@@ -18,9 +19,29 @@ POISON = 0x7FC0DEAD
 class Group:
     """Waves that run together. `full` says that all lanes of all waves are active."""
 
-    __slots__ = ("S", "SI", "SF", "V", "I", "F", "scc", "exec", "full", "wave", "workgroup", "pc", "waiting", "lds_base", "mode", "size", "local")
+    __slots__ = (
+        "S",
+        "SI",
+        "SF",
+        "V",
+        "I",
+        "F",
+        "scc",
+        "exec",
+        "full",
+        "wave",
+        "workgroup",
+        "pc",
+        "waiting",
+        "lds_base",
+        "mode",
+        "size",
+        "local",
+    )
 
-    def __init__(self, scalars: np.ndarray, vectors: np.ndarray, scc: np.ndarray, wave: np.ndarray, workgroup: np.ndarray, local: np.ndarray) -> None:
+    def __init__(
+        self, scalars: np.ndarray, vectors: np.ndarray, scc: np.ndarray, wave: np.ndarray, workgroup: np.ndarray, local: np.ndarray
+    ) -> None:
         self.wave = wave
         self.workgroup = workgroup
         self.local = local

@@ -66,7 +66,7 @@ class Text:
     def entry(self) -> int:
         """First instruction the hardware runs: past the compatibility prologue when arguments are preloaded."""
         if self.descriptor.get("user_sgpr_kernarg_preload_length", 0):
-            for i, ins in enumerate(self.instructions[:32]):
+            for _i, ins in enumerate(self.instructions[:32]):
                 if ins.mnemonic == "s_branch":
                     return self.labels[ins.operands[0]]
         return 0
@@ -159,7 +159,8 @@ def _arguments(text: str) -> list[KernelArgument]:
 
 
 def _information(text: str) -> dict[str, int]:
-    """The numbers the compiler states in comments (`; codeLenInByte = 1332`, `; Occupancy: 8`) and in the metadata (`.vgpr_spill_count: 0`)."""
+    """The numbers the compiler states in comments (`; codeLenInByte = 1332`, `; Occupancy: 8`) and in the metadata (`.vgpr_spill_count:
+    0`)."""
     info = {k: int(v) for k, v in re.findall(r"^; (\w+)\s*[:=]\s*(\d+)", text, re.M)}
     info.update({k: int(v) for k, v in re.findall(r"^\s+\.(\w+):\s+(\d+)\s*$", text, re.M) if k.endswith(("_count", "_size"))})
     return info

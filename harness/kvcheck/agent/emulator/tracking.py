@@ -1,7 +1,9 @@
 """Shadows of LDS and global memory: who wrote what since the last barrier. Finds races, and reads of what nobody wrote.
 
-LDS has a shadow entry for every 4 bytes (every byte when the kernel stores bytes or shorts): the epoch (barriers passed) and wave of the last
-writer and reader. Global tensors get one when a kernel first stores to them: workgroup, epoch and wave. Two waves that touch the same place in the
+LDS has a shadow entry for every 4 bytes (every byte when the kernel stores bytes or shorts): the epoch (barriers passed) and wave of the
+last
+writer and reader. Global tensors get one when a kernel first stores to them: workgroup, epoch and wave. Two waves that touch the same
+place in the
 same epoch, one of them writing another value, race; workgroups race whatever the epoch.
 """
 
@@ -115,7 +117,16 @@ class Tracking:
             self.writer[cell] = np.where(self.writer.take(cell) == 0, who, self.writer.take(cell))
 
     def _lds(self, ins: Any, kind: str, bad: np.ndarray, index: np.ndarray, size: int, detail: str) -> None:
-        self.findings.add(kind, ins, tensor="lds", offset=int(index[bad][0] % self.memory.size), size=self.memory.limit, lanes=int(bad.sum()), active=bad.size, detail=detail)
+        self.findings.add(
+            kind,
+            ins,
+            tensor="lds",
+            offset=int(index[bad][0] % self.memory.size),
+            size=self.memory.limit,
+            lanes=int(bad.sum()),
+            active=bad.size,
+            detail=detail,
+        )
 
     def _global(self) -> tuple[Any, np.ndarray]:
         ins, g, mask = self.current
@@ -137,8 +148,16 @@ class Tracking:
         if region.unwritten is not None and not self.atomic:
             empty = region.unwritten.take(offset)
             if empty.any():
-                self.findings.add("uninitialised_read", ins, tensor=region.name, offset=int(offset[empty][0]), size=region.size, lanes=int(empty.sum()),
-                                  active=offset.size, detail="nothing was written there")  # fmt: skip
+                self.findings.add(
+                    "uninitialised_read",
+                    ins,
+                    tensor=region.name,
+                    offset=int(offset[empty][0]),
+                    size=region.size,
+                    lanes=int(empty.sum()),
+                    active=offset.size,
+                    detail="nothing was written there",
+                )
         if region.writer is None or self.atomic or self.sync:
             return
         _, who = self._global()
@@ -170,4 +189,13 @@ class Tracking:
                 self._race(ins, region, lost, offset, "waves store different values to one place, with nothing between them")
 
     def _race(self, ins: Any, region: Region, bad: np.ndarray, offset: np.ndarray, detail: str) -> None:
-        self.findings.add("race", ins, tensor=region.name, offset=int(offset[bad][0]), size=region.size, lanes=int(bad.sum()), active=bad.size, detail=detail)
+        self.findings.add(
+            "race",
+            ins,
+            tensor=region.name,
+            offset=int(offset[bad][0]),
+            size=region.size,
+            lanes=int(bad.sum()),
+            active=bad.size,
+            detail=detail,
+        )

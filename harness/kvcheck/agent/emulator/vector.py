@@ -5,7 +5,8 @@ An instruction is a row of a table: result type, source types, a numpy function.
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -62,10 +63,10 @@ def sources(d: Decoder, kinds: list[str], places: list[int]) -> tuple[list[Gette
     """Readers of the sources, with SDWA selection, DPP shuffles and op_sel; and the lanes a DPP instruction may write."""
     lanes = None
     if d.encoding == "sdwa":
-        return [_sdwa(d, place, kind, n) for n, (place, kind) in enumerate(zip(places, kinds))], None
+        return [_sdwa(d, place, kind, n) for n, (place, kind) in enumerate(zip(places, kinds, strict=False))], None
     get: list[Getter] = []
     selects = _op_sel(d, len(kinds)) if any(k in HALF for k in kinds) and d.encoding in ("", "e64") else [0] * len(kinds)
-    for n, (place, kind) in enumerate(zip(places, kinds)):
+    for n, (place, kind) in enumerate(zip(places, kinds, strict=False)):
         if d.encoding == "dpp" and n == 0:
             operand = d.operand(place)
             if kind in WIDE:

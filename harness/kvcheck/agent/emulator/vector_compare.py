@@ -8,14 +8,27 @@ from .decoder import Decoder, Step, op
 from .state import EXEC, VCC, Group
 from .vector import destination, sources
 
-ORDERED = {"lt": np.less, "eq": np.equal, "le": np.less_equal, "gt": np.greater, "lg": lambda x, y: (x < y) | (x > y), "ge": np.greater_equal}
+ORDERED = {
+    "lt": np.less,
+    "eq": np.equal,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "lg": lambda x, y: (x < y) | (x > y),
+    "ge": np.greater_equal,
+}
 TESTS = {
     **ORDERED,
-    "o": lambda x, y: ~(np.isnan(x) | np.isnan(y)), "u": lambda x, y: np.isnan(x) | np.isnan(y),
-    "nge": lambda x, y: ~(x >= y), "nlg": lambda x, y: ~((x < y) | (x > y)), "ngt": lambda x, y: ~(x > y), "nle": lambda x, y: ~(x <= y),
-    "neq": np.not_equal, "nlt": lambda x, y: ~(x < y), "tru": lambda x, y: np.ones(np.broadcast(x, y).shape, bool),
+    "o": lambda x, y: ~(np.isnan(x) | np.isnan(y)),
+    "u": lambda x, y: np.isnan(x) | np.isnan(y),
+    "nge": lambda x, y: ~(x >= y),
+    "nlg": lambda x, y: ~((x < y) | (x > y)),
+    "ngt": lambda x, y: ~(x > y),
+    "nle": lambda x, y: ~(x <= y),
+    "neq": np.not_equal,
+    "nlt": lambda x, y: ~(x < y),
+    "tru": lambda x, y: np.ones(np.broadcast(x, y).shape, bool),
     "f": lambda x, y: np.zeros(np.broadcast(x, y).shape, bool),
-}  # fmt: skip
+}
 INTEGER = {"lt": np.less, "eq": np.equal, "le": np.less_equal, "gt": np.greater, "ne": np.not_equal, "ge": np.greater_equal}
 
 
@@ -36,8 +49,10 @@ def mask_writer(d: Decoder):
     return put
 
 
-@op(*(f"{c}_{t}_{k}" for c in ("v_cmp", "v_cmpx") for t in TESTS for k in ("f16", "f32", "f64")),
-    *(f"{c}_{t}_{k}{b}" for c in ("v_cmp", "v_cmpx") for t in INTEGER for k in "iu" for b in (16, 32, 64)))  # fmt: skip
+@op(
+    *(f"{c}_{t}_{k}" for c in ("v_cmp", "v_cmpx") for t in TESTS for k in ("f16", "f32", "f64")),
+    *(f"{c}_{t}_{k}{b}" for c in ("v_cmp", "v_cmpx") for t in INTEGER for k in "iu" for b in (16, 32, 64)),
+)
 def compare(d: Decoder) -> Step:
     _, _, test, kind = d.name.split("_")
     if "clamp" in d.modifiers:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 
 from .decoder import Decoder, Step, op
-from .state import VCC, Group
 from .vector import destination, sources, table
 
 U32, U64, F16, F32, F64 = np.uint32, np.uint64, np.float16, np.float32, np.float64
@@ -89,7 +88,9 @@ def rsq(x):
 
 def fract(x):
     r = x - np.floor(x)
-    return np.where(np.isinf(x), np.asarray(x).dtype.type(0), np.minimum(r, np.nextafter(np.asarray(x).dtype.type(1), np.asarray(x).dtype.type(0))))
+    return np.where(
+        np.isinf(x), np.asarray(x).dtype.type(0), np.minimum(r, np.nextafter(np.asarray(x).dtype.type(1), np.asarray(x).dtype.type(0)))
+    )
 
 
 def ldexp(x, n):
@@ -119,35 +120,84 @@ def f16_3(fn):
     return lambda x, y, z: fn(fn(x, y), z)
 
 
-table({
-    "v_add_f32": ("f32", "f32 f32", np.add), "v_sub_f32": ("f32", "f32 f32", np.subtract), "v_subrev_f32": ("f32", "f32 f32", lambda x, y: y - x),
-    "v_mul_f32": ("f32", "f32 f32", np.multiply), "v_mul_legacy_f32": ("f32", "f32 f32", legacy), "v_fma_f32": ("f32", "f32 f32 f32", fma),
-    "v_mad_f32": ("f32", "f32 f32 f32", lambda x, y, z: x * y + z),
-    "v_max_f32": ("f32", "f32 f32", f32max), "v_min_f32": ("f32", "f32 f32", f32min),
-    "v_max3_f32": ("f32", "f32 f32 f32", f16_3(f32max)), "v_min3_f32": ("f32", "f32 f32 f32", f16_3(f32min)), "v_med3_f32": ("f32", "f32 f32 f32", med3),
-    "v_maximum3_f32": ("f32", "f32 f32 f32", f16_3(np.maximum)), "v_minimum3_f32": ("f32", "f32 f32 f32", f16_3(np.minimum)),
-    "v_rcp_f32": ("f32", "f32", wide(lambda x: 1 / x)), "v_rcp_iflag_f32": ("f32", "f32", wide(lambda x: 1 / x)), "v_rsq_f32": ("f32", "f32", rsq),
-    "v_sqrt_f32": ("f32", "f32", np.sqrt), "v_exp_f32": ("f32", "f32", wide(np.exp2)), "v_log_f32": ("f32", "f32", wide(np.log2)),
-    "v_sin_f32": ("f32", "f32", sine(np.sin)), "v_cos_f32": ("f32", "f32", sine(np.cos)),
-    "v_floor_f32": ("f32", "f32", np.floor), "v_ceil_f32": ("f32", "f32", np.ceil), "v_trunc_f32": ("f32", "f32", np.trunc), "v_rndne_f32": ("f32", "f32", np.rint),
-    "v_fract_f32": ("f32", "f32", fract), "v_ldexp_f32": ("f32", "f32 i32", ldexp),
-    "v_frexp_exp_i32_f32": ("i32", "f32", frexp_exponent), "v_frexp_mant_f32": ("f32", "f32", frexp_mantissa),
-    "v_add_f16": ("f16", "f16 f16", half(np.add)), "v_sub_f16": ("f16", "f16 f16", half(np.subtract)), "v_subrev_f16": ("f16", "f16 f16", half(lambda x, y: y - x)),
-    "v_mul_f16": ("f16", "f16 f16", half(np.multiply)), "v_fma_f16": ("f16", "f16 f16 f16", fma16), "v_mad_f16": ("f16", "f16 f16 f16", fma16),
-    "v_max_f16": ("f16", "f16 f16", f32max), "v_min_f16": ("f16", "f16 f16", f32min),
-    "v_max3_f16": ("f16", "f16 f16 f16", f16_3(f32max)), "v_min3_f16": ("f16", "f16 f16 f16", f16_3(f32min)), "v_med3_f16": ("f16", "f16 f16 f16", med3),
-    "v_rcp_f16": ("f16", "f16", half(lambda x: 1 / x)), "v_sqrt_f16": ("f16", "f16", half(np.sqrt)), "v_rsq_f16": ("f16", "f16", half(rsq)),
-    "v_exp_f16": ("f16", "f16", half(np.exp2)), "v_log_f16": ("f16", "f16", half(np.log2)), "v_floor_f16": ("f16", "f16", half(np.floor)),
-    "v_ceil_f16": ("f16", "f16", half(np.ceil)), "v_trunc_f16": ("f16", "f16", half(np.trunc)), "v_rndne_f16": ("f16", "f16", half(np.rint)),
-    "v_ldexp_f16": ("f16", "f16 i16", lambda x, n: np.ldexp(x.astype(F64), n.astype(np.int32)).astype(F16)),
-    "v_add_f64": ("f64", "f64 f64", np.add), "v_mul_f64": ("f64", "f64 f64", np.multiply), "v_fma_f64": ("f64", "f64 f64 f64", fma64),
-    "v_max_f64": ("f64", "f64 f64", f32max), "v_min_f64": ("f64", "f64 f64", f32min), "v_rcp_f64": ("f64", "f64", lambda x: 1 / x), "v_rsq_f64": ("f64", "f64", rsq),
-    "v_sqrt_f64": ("f64", "f64", np.sqrt), "v_floor_f64": ("f64", "f64", np.floor), "v_ceil_f64": ("f64", "f64", np.ceil), "v_trunc_f64": ("f64", "f64", np.trunc),
-    "v_rndne_f64": ("f64", "f64", np.rint), "v_fract_f64": ("f64", "f64", fract), "v_ldexp_f64": ("f64", "f64 i32", ldexp),
-    "v_frexp_exp_i32_f64": ("i32", "f64", frexp_exponent), "v_frexp_mant_f64": ("f64", "f64", frexp_mantissa),
-})  # fmt: skip
+table(
+    {
+        "v_add_f32": ("f32", "f32 f32", np.add),
+        "v_sub_f32": ("f32", "f32 f32", np.subtract),
+        "v_subrev_f32": ("f32", "f32 f32", lambda x, y: y - x),
+        "v_mul_f32": ("f32", "f32 f32", np.multiply),
+        "v_mul_legacy_f32": ("f32", "f32 f32", legacy),
+        "v_fma_f32": ("f32", "f32 f32 f32", fma),
+        "v_mad_f32": ("f32", "f32 f32 f32", lambda x, y, z: x * y + z),
+        "v_max_f32": ("f32", "f32 f32", f32max),
+        "v_min_f32": ("f32", "f32 f32", f32min),
+        "v_max3_f32": ("f32", "f32 f32 f32", f16_3(f32max)),
+        "v_min3_f32": ("f32", "f32 f32 f32", f16_3(f32min)),
+        "v_med3_f32": ("f32", "f32 f32 f32", med3),
+        "v_maximum3_f32": ("f32", "f32 f32 f32", f16_3(np.maximum)),
+        "v_minimum3_f32": ("f32", "f32 f32 f32", f16_3(np.minimum)),
+        "v_rcp_f32": ("f32", "f32", wide(lambda x: 1 / x)),
+        "v_rcp_iflag_f32": ("f32", "f32", wide(lambda x: 1 / x)),
+        "v_rsq_f32": ("f32", "f32", rsq),
+        "v_sqrt_f32": ("f32", "f32", np.sqrt),
+        "v_exp_f32": ("f32", "f32", wide(np.exp2)),
+        "v_log_f32": ("f32", "f32", wide(np.log2)),
+        "v_sin_f32": ("f32", "f32", sine(np.sin)),
+        "v_cos_f32": ("f32", "f32", sine(np.cos)),
+        "v_floor_f32": ("f32", "f32", np.floor),
+        "v_ceil_f32": ("f32", "f32", np.ceil),
+        "v_trunc_f32": ("f32", "f32", np.trunc),
+        "v_rndne_f32": ("f32", "f32", np.rint),
+        "v_fract_f32": ("f32", "f32", fract),
+        "v_ldexp_f32": ("f32", "f32 i32", ldexp),
+        "v_frexp_exp_i32_f32": ("i32", "f32", frexp_exponent),
+        "v_frexp_mant_f32": ("f32", "f32", frexp_mantissa),
+        "v_add_f16": ("f16", "f16 f16", half(np.add)),
+        "v_sub_f16": ("f16", "f16 f16", half(np.subtract)),
+        "v_subrev_f16": ("f16", "f16 f16", half(lambda x, y: y - x)),
+        "v_mul_f16": ("f16", "f16 f16", half(np.multiply)),
+        "v_fma_f16": ("f16", "f16 f16 f16", fma16),
+        "v_mad_f16": ("f16", "f16 f16 f16", fma16),
+        "v_max_f16": ("f16", "f16 f16", f32max),
+        "v_min_f16": ("f16", "f16 f16", f32min),
+        "v_max3_f16": ("f16", "f16 f16 f16", f16_3(f32max)),
+        "v_min3_f16": ("f16", "f16 f16 f16", f16_3(f32min)),
+        "v_med3_f16": ("f16", "f16 f16 f16", med3),
+        "v_rcp_f16": ("f16", "f16", half(lambda x: 1 / x)),
+        "v_sqrt_f16": ("f16", "f16", half(np.sqrt)),
+        "v_rsq_f16": ("f16", "f16", half(rsq)),
+        "v_exp_f16": ("f16", "f16", half(np.exp2)),
+        "v_log_f16": ("f16", "f16", half(np.log2)),
+        "v_floor_f16": ("f16", "f16", half(np.floor)),
+        "v_ceil_f16": ("f16", "f16", half(np.ceil)),
+        "v_trunc_f16": ("f16", "f16", half(np.trunc)),
+        "v_rndne_f16": ("f16", "f16", half(np.rint)),
+        "v_ldexp_f16": ("f16", "f16 i16", lambda x, n: np.ldexp(x.astype(F64), n.astype(np.int32)).astype(F16)),
+        "v_add_f64": ("f64", "f64 f64", np.add),
+        "v_mul_f64": ("f64", "f64 f64", np.multiply),
+        "v_fma_f64": ("f64", "f64 f64 f64", fma64),
+        "v_max_f64": ("f64", "f64 f64", f32max),
+        "v_min_f64": ("f64", "f64 f64", f32min),
+        "v_rcp_f64": ("f64", "f64", lambda x: 1 / x),
+        "v_rsq_f64": ("f64", "f64", rsq),
+        "v_sqrt_f64": ("f64", "f64", np.sqrt),
+        "v_floor_f64": ("f64", "f64", np.floor),
+        "v_ceil_f64": ("f64", "f64", np.ceil),
+        "v_trunc_f64": ("f64", "f64", np.trunc),
+        "v_rndne_f64": ("f64", "f64", np.rint),
+        "v_fract_f64": ("f64", "f64", fract),
+        "v_ldexp_f64": ("f64", "f64 i32", ldexp),
+        "v_frexp_exp_i32_f64": ("i32", "f64", frexp_exponent),
+        "v_frexp_mant_f64": ("f64", "f64", frexp_mantissa),
+    }
+)
 
-ACCUMULATE = {"v_fmac_f32": ("f32", fma), "v_mac_f32": ("f32", lambda x, y, z: x * y + z), "v_fmac_f64": ("f64", fma64), "v_fmac_f16": ("f16", fma16)}
+ACCUMULATE = {
+    "v_fmac_f32": ("f32", fma),
+    "v_mac_f32": ("f32", lambda x, y, z: x * y + z),
+    "v_fmac_f64": ("f64", fma64),
+    "v_fmac_f16": ("f16", fma16),
+}
 
 
 @op(*ACCUMULATE)
@@ -167,93 +217,3 @@ def with_literal(d: Decoder) -> Step:
     a, b, c = (d.source(i, kind) for i in (1, 2, 3))
     put = destination(d, kind)
     return lambda g: put(g, fn(a(g), b(g), c(g)))
-
-
-@op("v_div_scale_f32", "v_div_scale_f64")
-def div_scale(d: Decoder) -> Step:
-    """Scales numerator or denominator of a division away from overflow and denormals; VCC marks lanes that v_div_fmas scales back."""
-    kind = d.name[-3:]
-    wide_, bias, small, big = (F64, 1023, -1022, 2.0**128) if kind == "f64" else (F32, 127, -126, F32(2.0**64))
-    flags = d.scalar(1, 2)
-    s0, s1, s2 = (d.source(i, kind) for i in (2, 3, 4))
-    put = destination(d, kind)
-    digits = 53 if kind == "f64" else 24
-    gap, tiny = (768, -970) if kind == "f64" else (96, -103)
-
-    def exponent(x):
-        return np.frexp(x)[1] + bias - 1
-
-    def run(g: Group) -> None:
-        a, den, num = (np.broadcast_to(f(g), (g.size, 64)) for f in (s0, s1, s2))
-        de, ne = exponent(den), exponent(num)
-        result, vcc = a.copy(), np.zeros(a.shape, bool)
-        is_den = a == den
-        with np.errstate(all="ignore"):
-            inverse, quotient = 1 / den, num / den
-        lowest = wide_(2.0**small)
-        tiny_inverse = (np.abs(inverse) < lowest) & (inverse != 0)
-        tiny_quotient = (np.abs(quotient) < lowest)
-        tiny_den = (np.abs(den) < lowest) & (den != 0)
-        bad = (num == 0) | (den == 0)
-        rules = [
-            (bad, wide_(np.nan), None, None),
-            (ne - de >= gap, None, is_den, True),
-            (tiny_den, None, np.ones_like(is_den), False),
-            (tiny_inverse & tiny_quotient, None, "denominator down", True),
-            (tiny_inverse, None, "down", False),
-            (tiny_quotient, None, a == num, True),
-            (ne <= digits - 1, None, np.ones_like(is_den), False),
-        ]
-        done = np.zeros(a.shape, bool)
-        for condition, value, scaled, mark in rules:
-            now = condition & ~done
-            done |= condition
-            if value is not None:
-                result = np.where(now, value, result)
-            elif isinstance(scaled, str):
-                result = np.where(now & (is_den if scaled == "denominator down" else True), a / big, result)
-            else:
-                result = np.where(now & scaled, a * big, result)
-            if mark:
-                vcc |= now
-        put(g, result.astype(wide_))
-        g.put_mask(flags, vcc & g.exec)
-
-    return run
-
-
-@op("v_div_fmas_f32", "v_div_fmas_f64")
-def div_fmas(d: Decoder) -> Step:
-    kind = d.name[-3:]
-    fn, up, down = (fma, F32(2.0**64), F32(2.0**-64)) if kind == "f32" else (fma64, 2.0**128, 2.0**-128)
-    a, b, c = (d.source(i, kind) for i in (1, 2, 3))
-    put = destination(d, kind)
-    d.reads_vcc()
-
-    def run(g: Group) -> None:
-        addend = c(g)
-        value = fn(a(g), b(g), addend)
-        put(g, np.where(g.mask(VCC), value * np.where(np.abs(addend) >= 1, up, down), value))
-
-    return run
-
-
-@op("v_div_fixup_f32", "v_div_fixup_f64", "v_div_fixup_f16")
-def div_fixup(d: Decoder) -> Step:
-    """The special cases of a division: source 0 is the quotient, 1 the denominator, 2 the numerator."""
-    kind = d.name[-3:]
-    (q, den, num), _ = sources(d, [kind] * 3, [1, 2, 3])
-    put = destination(d, kind)
-
-    def run(g: Group) -> None:
-        x, y, z = q(g), den(g), num(g)
-        dtype = x.dtype.type
-        sign = np.signbit(y) ^ np.signbit(z)
-        size = np.where((np.abs(y) == np.inf) | (z == 0), dtype(0), np.where((y == 0) | (np.abs(z) == np.inf), dtype(np.inf), np.abs(x)))
-        size = np.where(np.isnan(size), dtype(np.inf), size)  # a quotient lost in the scaling had overflowed
-        tiny = np.frexp(z)[1] - np.frexp(y)[1] < (-150 if kind == "f32" else -1075 if kind == "f64" else -25)
-        size = np.where(tiny & (z != 0) & np.isfinite(z) & np.isfinite(y) & (y != 0), dtype(0), size)
-        nan = np.isnan(y) | np.isnan(z) | ((y == 0) & (z == 0)) | (np.isinf(y) & np.isinf(z))
-        put(g, np.where(nan, dtype(np.nan), np.copysign(size, np.where(sign, dtype(-1), dtype(1)))).astype(dtype))
-
-    return run

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,9 @@ def fault_handler(d: Decoder, write: bool) -> Callable[[np.ndarray], Callable[[A
     def handler(access: Access) -> None:
         region = access.region
         name, offset, size = (region.name, access.address - region.base, region.size) if region else ("no tensor", access.address, 0)
-        finding = machine.findings.add(kind, ins, tensor=name, offset=offset, size=size, lanes=int(access.bad.sum()), active=access.bad.size)
+        finding = machine.findings.add(
+            kind, ins, tensor=name, offset=offset, size=size, lanes=int(access.bad.sum()), active=access.bad.size
+        )
         if finding is not None:
             raise MemoryFault(finding)
 
@@ -88,7 +91,8 @@ def flat_address(d: Decoder, vector: int) -> Address:
 
 
 def buffer_address(d: Decoder, vector: int, resource: int, scalar: int, size: int) -> Address:
-    """Base of the resource + offsets; lanes outside its size are clamped: they load 0, drop stores, and are a finding unless masked by Triton."""
+    """Base of the resource + offsets; lanes outside its size are clamped: they load 0, drop stores, and are a finding unless masked by
+    Triton."""
     for flag in ("idxen", "addr64", "lds"):
         if flag in d.modifiers:
             raise d.ins.refuse(flag)
@@ -127,10 +131,15 @@ def _clamped(machine: Any, ins: Any, base: np.ndarray, offset: np.ndarray, outsi
     region = machine.arena.owner(int(base[outside][0]))
     first = int(offset[outside][0])
     machine.findings.add(
-        "clamped_access", ins, tensor=region.name if region else "no tensor", size=region.size if region else 0,
-        offset=first - (1 << 32) if first >= MASKED else first, lanes=int(outside.sum()), active=outside.size,
+        "clamped_access",
+        ins,
+        tensor=region.name if region else "no tensor",
+        size=region.size if region else 0,
+        offset=first - (1 << 32) if first >= MASKED else first,
+        lanes=int(outside.sum()),
+        active=outside.size,
         detail=f"outside the buffer of {int(np.broadcast_to(limit, offset.shape)[outside][0])} bytes: the card reads 0 and drops stores",
-    )  # fmt: skip
+    )
 
 
 def load_step(d: Decoder, index: int, address: Address, name: str) -> Step:
@@ -189,12 +198,33 @@ def protected_store(machine: Any, ins: Any, address: np.ndarray) -> None:
     for region in machine.arena.protected:
         hit = (address >= region.base) & (address < region.end)
         if hit.any():
-            machine.findings.add("input_write", ins, tensor=region.name, offset=int(address[hit][0]) - region.base, size=region.size, lanes=int(hit.sum()),
-                                 active=address.size)  # fmt: skip
+            machine.findings.add(
+                "input_write",
+                ins,
+                tensor=region.name,
+                offset=int(address[hit][0]) - region.base,
+                size=region.size,
+                lanes=int(hit.sum()),
+                active=address.size,
+            )
 
 
-LOADS = ["dword", "dwordx2", "dwordx3", "dwordx4", "ubyte", "sbyte", "ushort", "sshort", "ubyte_d16", "ubyte_d16_hi", "sbyte_d16", "sbyte_d16_hi",
-         "short_d16", "short_d16_hi"]  # fmt: skip
+LOADS = [
+    "dword",
+    "dwordx2",
+    "dwordx3",
+    "dwordx4",
+    "ubyte",
+    "sbyte",
+    "ushort",
+    "sshort",
+    "ubyte_d16",
+    "ubyte_d16_hi",
+    "sbyte_d16",
+    "sbyte_d16_hi",
+    "short_d16",
+    "short_d16_hi",
+]
 STORES = ["dword", "dwordx2", "dwordx3", "dwordx4", "byte", "short", "byte_d16_hi", "short_d16_hi"]
 
 
