@@ -156,6 +156,13 @@ def overlapping_tensors_share_memory(device):
     assert torch.equal(base[44:], torch.arange(256, dtype=torch.float32))
 
 
+def cuda_means_this_device(device):
+    x = torch.ones(256, device="cuda")
+    y = torch.zeros(256).cuda().to("cuda:0")
+    copy[(1,)](x, y, 256, 256, True)
+    assert x.device.type == y.device.type == "cpu" and bool(y.all())
+
+
 def both_targets_in_one_process(device):
     other = "gfx950" if device.arch == "gfx942" else "gfx942"
     with emulator.install(other) as second:
@@ -188,6 +195,7 @@ CHECKS = (
     arguments_of_every_kind,
     gluon_kernels_run,
     overlapping_tensors_share_memory,
+    cuda_means_this_device,
     both_targets_in_one_process,
     inspection_of_a_compiled_kernel,
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from . import driver
+from . import driver, redirect
 from . import launch as launching
 from .arguments import flatten
 from .errors import EmulatorError
@@ -51,6 +51,7 @@ class Device:
         self._machines: dict[str, Machine] = {}
         self._previous: Any = None
         self._restore: Any = None
+        self._mode: Any = None
 
     def poison(self, tensor: Any) -> Any:
         """Marks a tensor's memory as never written, so that a kernel that reads it before writing it is found. Returns the tensor."""
@@ -104,11 +105,14 @@ class Device:
         triton.runtime.driver.set_active(driver.make_driver(self))
         driver.ACTIVE.append(self)
         self._restore = driver.remember_texts()
+        self._mode = redirect.make_mode()
+        self._mode.__enter__()
         return self
 
     def __exit__(self, *exc: Any) -> None:
         import triton
 
+        self._mode.__exit__(*exc)
         self._restore()
         driver.ACTIVE.remove(self)
         triton.runtime.driver._active = self._previous
