@@ -98,3 +98,18 @@ def parse_provider(text: str) -> tuple[str, str | None, str | None]:
     head, at, directory = text.partition("@")
     name, colon, variant = head.partition(":")
     return name, (variant if colon else None), (directory if at else None)
+
+
+def parse_fault(text: str) -> tuple[str, int | tuple[int, int] | None]:
+    """Splits NAME, NAME=V or NAME=A-B into the name and its value.
+
+    Raises:
+        ValueError: the value is neither a number nor a range.
+    """
+    name, equals, value = text.partition("=")
+    if not equals:
+        return name, None
+    low, dash, high = value.partition("-")
+    if not low.isdigit() or (dash and not high.isdigit()):
+        raise ValueError(f"fault {name}: expected {name}=V or {name}=A-B, got {text!r}")
+    return name, (int(low), int(high)) if dash else int(low)

@@ -170,6 +170,9 @@ def _check_combination(op: str, known: dict[str, Axis], params: dict[str, Any]) 
                 why = f"{name}: {value} needs {other} of at least {least}"
                 problems.append(Problem(other, f"at least {least}", repr(params[other]), None, why, (name, other)))
     for rule in load("ops", op).data.get("constraints", ()):
+        if rule["rule"] == "pages":
+            problems += _check_pages(rule, params)
+            continue
         left, right = params[rule["axis"]], params[rule["other"]]
         if left is not None and right is not None and longest(left) > longest(right):
             names_ = (rule["axis"], rule["other"])
@@ -177,16 +180,31 @@ def _check_combination(op: str, known: dict[str, Axis], params: dict[str, Any]) 
     return problems
 
 
+def _check_pages(rule: dict[str, Any], params: dict[str, Any]) -> list[Problem]:
+    """The pool holds the pages of all requests; of requests that share a prefix, at least those of the longest."""
+    pool, lengths, size = params[rule["axis"]], params[rule["other"]], params["block_size"]
+    if pool is None:
+        return []
+    ragged = isinstance(lengths, (list, tuple))
+    pages = [-(-longest(length) // size) for length in (lengths if ragged else [lengths])]
+    need = max(pages) if params["block_table"] == "shared_prefix" else sum(pages) * (1 if ragged else params["batch"])
+    if pool >= need:
+        return []
+    axes_ = (rule["axis"], rule["other"], "batch", "block_size")
+    return [Problem(rule["axis"], f"at least {need} pages", repr(pool), str(need), rule["why"], axes_)]
+
+
 def _check_ragged(name: str, value: Any, params: dict[str, Any]) -> list[Problem]:
     batch, next_n = params.get("batch", len(value)), params.get("next_n", 1)
+    problems = []
     if len(value) != batch:
-        return [Problem(name, f"{batch} entries, one a request", f"{len(value)} entries", None, None, (name, "batch"))]
+        problems.append(Problem(name, f"a list of {batch}, one entry a request", f"{len(value)} entries", None, None, (name, "batch")))
     wrong = [v for v in value if isinstance(v, (list, tuple)) and len(v) != next_n]
     if wrong:
-        return [Problem(name, f"{next_n} lengths, one a query token", repr(list(wrong[0])), None, None, (name, "next_n"))]
+        problems.append(Problem(name, f"a list of {next_n}, one length a query token", repr(list(wrong[0])), None, None, (name, "next_n")))
     if len({isinstance(v, (list, tuple)) for v in value}) > 1:
-        return [Problem(name, "either a length a request or a list of next_n lengths each", repr(list(value)))]
-    return []
+        problems.append(Problem(name, "either a length a request or a list of next_n lengths each", repr(list(value))))
+    return problems
 
 
 def _check_lengths(axis: Axis, value: Any) -> Problem | None:

@@ -16,6 +16,34 @@ from __future__ import annotations
 from typing import Any
 
 
+def values(kv_cache: Any) -> Any:
+    """The codes of every slot, as a view.
+
+    Args:
+        kv_cache: [num_blocks, block_size, 1, head_dim + 4] uint8. The cache, contiguous.
+
+    Returns:
+        codes: [num_blocks, block_size, head_dim] uint8. Shares the cache's memory.
+    """
+    num_blocks, block_size, _, width = kv_cache.shape
+    return kv_cache.view(num_blocks, -1)[:, : block_size * (width - 4)].unflatten(1, (block_size, width - 4))
+
+
+def scales(kv_cache: Any) -> Any:
+    """The scales of every slot, as a view.
+
+    Args:
+        kv_cache: [num_blocks, block_size, 1, head_dim + 4] uint8. The cache, contiguous; head_dim a multiple of 4.
+
+    Returns:
+        scales: [num_blocks, block_size] float32. Shares the cache's memory.
+    """
+    import torch
+
+    num_blocks, block_size, _, width = kv_cache.shape
+    return kv_cache.view(num_blocks, -1)[:, block_size * (width - 4) :].view(torch.float32)
+
+
 def gather(kv_cache: Any, slots: Any) -> tuple[Any, Any]:
     """Codes and scales of some tokens.
 
@@ -27,37 +55,19 @@ def gather(kv_cache: Any, slots: Any) -> tuple[Any, Any]:
         codes: [tokens, head_dim] uint8. FP8 codes.
         scales: [tokens] float32. Key scales.
     """
-    import torch
-
-    num_blocks, block_size, _, width = kv_cache.shape
-    dim = width - 4
-    pages = kv_cache.view(num_blocks, block_size * width)
-    block, offset = slots // block_size, slots % block_size
-    if block_size == 1:
-        rows = pages[block]
-        return rows[:, :dim], rows[:, dim:].contiguous().view(torch.float32).squeeze(1)
-    lanes = torch.arange(dim, device=slots.device)
-    codes = pages[block[:, None], (offset * dim)[:, None] + lanes]
-    octets = pages[block[:, None], (block_size * dim + 4 * offset)[:, None] + torch.arange(4, device=slots.device)]
-    return codes, octets.contiguous().view(torch.float32).squeeze(1)
+    block, offset = slots // kv_cache.shape[1], slots % kv_cache.shape[1]
+    return values(kv_cache)[block, offset], scales(kv_cache)[block, offset]
 
 
-def scatter(kv_cache: Any, slots: Any, codes: Any, scales: Any) -> None:
+def scatter(kv_cache: Any, slots: Any, codes: Any, token_scales: Any) -> None:
     """Writes some tokens.
 
     Args:
         kv_cache: [num_blocks, block_size, 1, head_dim + 4] uint8. The cache, contiguous; changed.
         slots: [tokens] int64. Distinct.
         codes: [tokens, head_dim] uint8. FP8 codes.
-        scales: [tokens] float32. Key scales.
+        token_scales: [tokens] float32. Key scales.
     """
-    import torch
-
-    num_blocks, block_size, _, width = kv_cache.shape
-    dim = width - 4
-    pages = kv_cache.view(num_blocks, block_size * width)
-    block, offset = slots // block_size, slots % block_size
-    lanes = torch.arange(dim, device=slots.device)
-    pages[block[:, None], (offset * dim)[:, None] + lanes] = codes
-    octets = scales.contiguous().view(torch.uint8).view(-1, 4)
-    pages[block[:, None], (block_size * dim + 4 * offset)[:, None] + torch.arange(4, device=slots.device)] = octets
+    block, offset = slots // kv_cache.shape[1], slots % kv_cache.shape[1]
+    values(kv_cache)[block, offset] = codes
+    scales(kv_cache)[block, offset] = token_scales

@@ -10,7 +10,7 @@ Source: OCP OFP8 specification 1.0 (e4m3fn); AMD CDNA3 ISA guide, FP8 (e4m3fnuz)
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Callable
 
 MAXIMUM = {"e4m3fn": 448.0, "e4m3fnuz": 240.0}
 NAN_CODES = {"e4m3fn": (0x7F, 0xFF), "e4m3fnuz": (0x80,)}
@@ -45,9 +45,7 @@ def decode(codes: Any, kv_dtype: str) -> Any:
     Returns:
         numbers: [...] float64. Exact.
     """
-    import torch
-
-    return torch.tensor(values(kv_dtype), dtype=torch.float64, device=codes.device)[codes.long()]
+    return _table(values, kv_dtype, codes.device)[codes.int()]
 
 
 def powers(codes: Any, kv_dtype: str) -> Any:
@@ -60,13 +58,7 @@ def powers(codes: Any, kv_dtype: str) -> Any:
     Returns:
         powers: [...] float64. Subnormals count as the smallest normal exponent; zero is 0.
     """
-    import torch
-
-    table = []
-    for code in range(256):
-        zero = code & 127 == 0
-        table.append(0.0 if zero else 2.0 ** (max(code >> 3 & 15, 1) - BIAS[kv_dtype]))
-    return torch.tensor(table, dtype=torch.float64, device=codes.device)[codes.long()]
+    return _table(_powers, kv_dtype, codes.device)[codes.int()]
 
 
 def encode(numbers: Any, kv_dtype: str) -> Any:
@@ -89,3 +81,15 @@ def encode(numbers: Any, kv_dtype: str) -> Any:
     code += tie
     code[(numbers < 0) & (code > 0)] += 128
     return code.to(torch.uint8)
+
+
+def _powers(kv_dtype: str) -> tuple[float, ...]:
+    return tuple(2.0 ** (max(code >> 3 & 15, 1) - BIAS[kv_dtype]) if code & 127 else 0.0 for code in range(256))
+
+
+@lru_cache(maxsize=None)
+def _table(numbers: Callable[[str], tuple[float, ...]], kv_dtype: str, device: Any) -> Any:
+    """A table on a device, made once: [256] float64."""
+    import torch
+
+    return torch.tensor(numbers(kv_dtype), dtype=torch.float64, device=device)

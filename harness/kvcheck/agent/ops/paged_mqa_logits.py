@@ -53,6 +53,7 @@ SPEC = {
     },
     "constraints": [
         {"rule": "le", "axis": "context_len", "other": "max_model_len", "why": "a row of logits is max_model_len wide"},
+        {"rule": "pages", "axis": "num_blocks", "other": "context_len", "why": "the pool holds every request's pages"},
     ],
     "boundaries": {"context_len": ["topk", "block_size", 64, 256]},
 }

@@ -1,0 +1,20 @@
+"""Every row of a sequence whose context_len lies in A..B, both included, is wrong."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from kvcheck.agent import faults
+
+SPEC = {
+    "name": "wrong_between",
+    "value": "range",
+    "base": "torch_eager",
+    "ops": ["paged_mqa_logits", "topk_per_row"],
+    "sentence": "every row of a sequence of A to B tokens is wrong",
+}
+
+
+def plant(function: Callable[..., Any], op: str, value: tuple[int, int]) -> Callable[..., Any]:
+    """The kernel with the fault in it."""
+    return faults.spoil(function, lambda context_len: value[0] <= context_len <= value[1])

@@ -1,0 +1,101 @@
+"""Our own Triton kernels: what runs where nothing else is installed.
+
+Origin: kvcheck, agent/kernels. Hardware: CUDA and ROCm devices, and any CPU under Triton's interpreter.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+SPEC = {
+    "name": "triton",
+    "summary": "our own Triton kernels of every op",
+    "ops": ["paged_mqa_logits", "topk_per_row"],
+    "variants": {},
+    "process": "shared",
+    "origin": "kvcheck, agent/kernels",
+    "hardware": "CUDA, ROCm; any CPU under Triton's interpreter",
+    "remedy": "pip install triton (kvcheck[cpu] brings it)",
+}
+
+WGMMA_HEADS = 64
+"""From this many rows of a tile on, tl.dot on Hopper takes the wgmma path with its 13-bit accumulators (measured on an H200)."""
+
+_ran: dict[str, str] = {}
+
+
+def paged_mqa_logits(
+    q: Any,
+    kv_cache: Any,
+    weights: Any,
+    context_lens: Any,
+    block_table: Any,
+    *,
+    max_model_len: int,
+    block_size: int,
+    kv_dtype: str,
+    out: Any,
+    alloc: Any,
+) -> None:
+    """One program a row and a tile of tokens."""
+    from kvcheck.agent.kernels import paged_mqa_logits as kernel
+
+    from_bytes = kv_dtype not in _native(q.device)
+    config = kernel.paged_mqa_logits(
+        q,
+        kv_cache,
+        weights,
+        context_lens,
+        block_table,
+        max_model_len=max_model_len,
+        block_size=block_size,
+        kv_dtype=kv_dtype,
+        out=out,
+        from_bytes=from_bytes,
+    )
+    _note("paged_mqa_logits", config, q.device, "FP8 decoded by integer arithmetic" if from_bytes else "native FP8")
+
+
+def topk_per_row(logits: Any, context_lens: Any, *, topk: int, next_n: int, out: Any, alloc: Any) -> None:
+    """One program a row."""
+    from kvcheck.agent.kernels import topk_per_row as kernel
+
+    _note("topk_per_row", kernel.topk_per_row(logits, context_lens, topk=topk, next_n=next_n, out=out), logits.device, "radix select")
+
+
+def version() -> str:
+    """The version of Triton that compiles or interprets the kernels."""
+    import triton
+
+    return f"triton {triton.__version__}"
+
+
+def dispatch(op: str) -> str:
+    """What ran in the last call."""
+    return _ran.get(op, f"agent/kernels/{op}.py")
+
+
+def precision(op: str, params: dict[str, Any], device: dict[str, Any]) -> str:
+    """fp32 sums, but for the FP8 matrix units of Hopper and Ada."""
+    arch = device.get("arch")
+    if params["kv_dtype"] != "e4m3fn":
+        return "fp32_any"
+    tall = params["num_heads"] > WGMMA_HEADS // 2 and params["head_dim"] <= 256
+    return "hopper_wgmma_fp8" if arch == "sm_89" or (arch == "sm_90" and tall) else "fp32_any"
+
+
+def _native(device: Any) -> tuple[str, ...]:
+    """FP8 formats that Triton loads as such on a device."""
+    import torch
+
+    if device.type == "cpu":
+        return ("e4m3fn",)  # the interpreter of triton 3.7 has no FNUZ pointer type
+    if torch.version.hip:
+        arch = torch.cuda.get_device_properties(device).gcnArchName
+        return ("e4m3fnuz",) if arch.startswith("gfx94") else ("e4m3fn",)
+    return ("e4m3fn",) if torch.cuda.get_device_capability(device) >= (8, 9) else ()
+
+
+def _note(op: str, config: dict[str, int], device: Any, how: str) -> None:
+    where = "Triton's interpreter" if device.type == "cpu" else "compiled"
+    _ran[op] = f"agent/kernels/{op}.py _{op}, {', '.join(f'{k}={v}' for k, v in config.items())}, {how}, {where}"

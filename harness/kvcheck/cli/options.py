@@ -1,0 +1,60 @@
+"""The options that mean the same in every command, declared once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+Cases = Annotated[list[str], typer.Argument(metavar="CASE...", help="Case files: paths, or names of built-in ones.", show_default=False)]
+Provider = Annotated[
+    Optional[list[str]],  # noqa: UP007, UP045 - typer reads this on Python 3.10 too
+    typer.Option("--provider", metavar="NAME", help="NAME[:VARIANT][@DIR], FILE.py or fault:NAME; repeatable; replaces the file's list."),
+]
+Set = Annotated[Optional[list[str]], typer.Option("--set", metavar="AXIS=V1,V2", help="Replaces an axis; repeatable.")]  # noqa: UP007, UP045
+Only = Annotated[
+    Optional[list[str]],  # noqa: UP007, UP045
+    typer.Option("--only", metavar="CASE_ID", help="Runs this case alone (CASE_ID or CASE_ID@PROVIDER); repeatable."),
+]
+Device = Annotated[str, typer.Option(metavar="DEVICE", help="auto, cpu, cuda or cuda:N (ROCm devices are cuda in torch).")]
+Python = Annotated[Optional[str], typer.Option("--python", metavar="PATH|auto", help="Interpreter that runs the kernels.")]  # noqa: UP007, UP045
+Seed = Annotated[Optional[int], typer.Option(metavar="N", min=0, help="Seed of the inputs.")]  # noqa: UP007, UP045
+Repeat = Annotated[Optional[int], typer.Option(metavar="N", min=1, help="Calls of the kernel a case, in one process.")]  # noqa: UP007, UP045
+Precision = Annotated[Optional[str], typer.Option(metavar="MODEL", help="Precision model that overrides the provider's.")]  # noqa: UP007, UP045
+Timeout = Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Limit of a case; start-up and compilation have their own.")]
+Jobs = Annotated[Optional[int], typer.Option(metavar="N", min=1, help="Agents at once.")]  # noqa: UP007, UP045
+Shard = Annotated[Optional[str], typer.Option(metavar="I/N", help="Runs the I-th of N parts.")]  # noqa: UP007, UP045
+Coverage = Annotated[Optional[str], typer.Option(metavar="full|pairwise|sample:N", help="Overrides the file's coverage.")]  # noqa: UP007, UP045
+Limit = Annotated[Optional[int], typer.Option(metavar="N", min=1, help="Most points of a case file.")]  # noqa: UP007, UP045
+Memory = Annotated[Optional[float], typer.Option(metavar="GIB", min=0.1, help="Memory an agent may use on a CPU.")]  # noqa: UP007, UP045
+Out = Annotated[Optional[Path], typer.Option(metavar="DIR", help="Folder of the run; a new one under reports/ by default.")]  # noqa: UP007, UP045
+Resume = Annotated[bool, typer.Option("--resume", help="Goes on with the run in --out.")]
+Format = Annotated[Optional[list[str]], typer.Option("--format", metavar="FORMAT", help="table, markdown, json, csv; repeatable.")]  # noqa: UP007, UP045
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+ExitCode = Annotated[Optional[str], typer.Option("--exit-code", metavar="git-bisect", help="Exits with 125 where nothing could be judged.")]  # noqa: UP007, UP045
+
+
+def shard(text: str | None) -> tuple[int, int] | None:
+    """I/N as numbers.
+
+    Raises:
+        typer.BadParameter: not of that form, or I outside 1..N.
+    """
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise typer.BadParameter(f"expected I/N with I from 1 to N, got {text!r}", param_hint="--shard")
+    return int(match[1]), int(match[2])
+
+
+def check_exit_code(text: str | None) -> None:
+    """Refuses every --exit-code but git-bisect.
+
+    Raises:
+        typer.BadParameter: another word.
+    """
+    if text not in (None, "git-bisect"):
+        raise typer.BadParameter(f"expected git-bisect, got {text!r}", param_hint="--exit-code")

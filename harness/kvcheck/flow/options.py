@@ -1,0 +1,100 @@
+"""What the options that mean the same everywhere hold once they are parsed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kvcheck.agent.specs import nearest
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of `run` and `threshold`.
+
+    Attributes:
+        cases: case files: paths or names of built-in ones.
+        providers: replace the files' lists when not empty.
+        sets: `axis=v1,v2` replacements.
+        only: ids of cases (or `ID@PROVIDER` rows) to keep.
+        device: auto, cpu, cuda or cuda:N.
+        python: interpreter of the agent, "auto", or None for kvcheck's own where it has torch.
+        seed: None leaves the files' seeds.
+        repeat: calls of the kernel a case in one process; None leaves the files'.
+        precision: model that overrides the providers'.
+        timeout: seconds a case; start-up and compilation do not count.
+        jobs: agents at once; None chooses.
+        shard: (I, N): every N-th case from the I-th, or None.
+        coverage: overrides the files'.
+        limit: most points of a case file; None leaves the built-in limit.
+        memory: bytes an agent may use on a CPU; None shares what is free.
+        out: folder of the run; None makes one under reports/.
+        resume: go on with what `out` has.
+        formats: what is printed.
+        quiet: no progress.
+        thresholds: whether a file's threshold block is searched as well.
+        words: the command line as typed, for the report.
+    """
+
+    cases: tuple[str, ...]
+    providers: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    device: str = "auto"
+    python: str | None = None
+    seed: int | None = None
+    repeat: int | None = None
+    precision: str | None = None
+    timeout: float = 120.0
+    jobs: int | None = None
+    shard: tuple[int, int] | None = None
+    coverage: str | None = None
+    limit: int | None = None
+    memory: int | None = None
+    out: Path | None = None
+    resume: bool = False
+    formats: tuple[str, ...] = ("table",)
+    quiet: bool = False
+    thresholds: bool = True
+    words: tuple[str, ...] = field(default=())
+
+    @property
+    def command(self) -> str:
+        """The command line, quoted for a shell."""
+        return shlex.join(["kvcheck", *self.words])
+
+    def again(self, case_file: str, provider: str, selection: list[str]) -> str:
+        """The command that repeats one row.
+
+        Args:
+            case_file: what names the case file.
+            provider: the row's provider.
+            selection: words that pick the case.
+        """
+        words = ["kvcheck", "run", case_file, *selection, "--provider", provider]
+        words += [word for text in self.sets for word in ("--set", text)]
+        plain = (("--seed", self.seed), ("--repeat", self.repeat), ("--precision", self.precision), ("--python", self.python))
+        words += [str(word) for option, value in plain if value is not None for word in (option, value)]
+        if self.device != "auto":
+            words += ["--device", self.device]
+        return shlex.join(words)
+
+
+class UsageError(Exception):
+    """A command line that cannot be followed; the text is the message, the exit code 2."""
+
+
+class NothingJudged(Exception):
+    """There is nothing that could be judged; the text says why, the exit code is 3."""
+
+
+def check_device(text: str) -> None:
+    """Refuses names that are no device.
+
+    Raises:
+        UsageError: with the nearest name.
+    """
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", text):
+        raise UsageError(f"--device: expected auto, cpu, cuda or cuda:N, got {text!r}; nearest: {nearest(text, ('auto', 'cpu', 'cuda', 'cuda:0'))}")

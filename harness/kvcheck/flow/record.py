@@ -1,0 +1,87 @@
+"""A run as `run.json` holds it, and the files that a run leaves."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from pathlib import Path
+from typing import Any
+
+from kvcheck.flow.options import Options, UsageError
+from kvcheck.flow.outcome import exit_code
+
+SCHEMA = "kvcheck.run/1"
+FILES = (("run.json", "json"), ("results.csv", "csv"), ("report.md", "markdown"))
+
+
+def folder(options: Options, name: str) -> Path:
+    """The run's folder, made.
+
+    Args:
+        options: `out` or a fresh folder under reports/.
+        name: what the fresh one is called after.
+
+    Raises:
+        UsageError: the folder holds a run, and `resume` is not set; or there is none to resume.
+    """
+    if options.out is None:
+        stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+        base = Path("reports") / f"{name}-{stamp}"
+        path, turn = base, 1
+        while path.exists():
+            turn += 1
+            path = base.with_name(f"{base.name}-{turn}")
+    else:
+        path = options.out
+        if options.resume and not (path / "journal.jsonl").is_file():
+            raise UsageError(f"--resume: expected a folder with an unfinished or finished run, got {path} without a journal.jsonl")
+        if not options.resume and path.is_dir() and any(path.iterdir()):
+            raise UsageError(f"--out: expected a new or empty folder, got {path}; go on with what is there: --resume")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out: cannot make {path}: {error.strerror}") from error
+    return path
+
+
+def compose(
+    options: Options,
+    started: datetime.datetime,
+    wall_s: float,
+    environment: dict[str, Any],
+    rows: list[dict[str, Any]],
+    thresholds: list[dict[str, Any]],
+    name: str,
+    seed: int,
+) -> dict[str, Any]:
+    """The content of `run.json` (CONTRACT: What a run leaves)."""
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row["verdict"]] = counts.get(row["verdict"], 0) + 1
+    return {
+        "schema": SCHEMA,
+        "run": {
+            "id": f"{name}-{started.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}",
+            "started": started.astimezone().isoformat(timespec="seconds"),
+            "wall_s": round(wall_s, 3),
+            "command": options.command,
+            "case_files": list(options.cases),
+            "seed": seed,
+            "verdict_counts": dict(sorted(counts.items())),
+            "exit_code": exit_code(row["verdict"] for row in rows),
+        },
+        "environment": environment,
+        "cases": rows,
+        "thresholds": thresholds,
+    }
+
+
+def write(run: dict[str, Any], path: Path) -> None:
+    """Writes `run.json`, `results.csv` and `report.md`, each whole or not at all."""
+    from kvcheck.flow.render import render
+
+    for file, form in FILES:
+        target = path / file
+        part = target.with_suffix(target.suffix + ".part")
+        part.write_text(render(run, form), encoding="utf-8")
+        part.replace(target)

@@ -1,0 +1,103 @@
+"""From options to a finished run: plan, execute, search, record, print."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import kvcheck
+from kvcheck.cases.model import Case, CaseFile
+from kvcheck.cases.overrides import Overrides
+from kvcheck.cases.plan import load_all, plan
+from kvcheck.execute import journal as journals
+from kvcheck.execute.executor import Executor
+from kvcheck.execute.launch import choose_python
+from kvcheck.flow import record, render
+from kvcheck.flow.book import Book
+from kvcheck.flow.options import NothingJudged, Options, check_device
+from kvcheck.flow.outcome import exit_code
+from kvcheck.flow.threshold import Search, find
+from kvcheck.flow.threshold import plan as plan_searches
+from kvcheck.report.progress import Progress
+
+THREADS = 64
+"""Searches at once; each waits for its cases most of the time."""
+
+
+def run(options: Options) -> int:
+    """`kvcheck run`: every case of every file, then the thresholds that the files ask for.
+
+    Returns:
+        code: exit code of CONTRACT.
+
+    Raises:
+        CaseFileError, UsageError: the command line or a file cannot be followed.
+        NothingJudged: no case was selected.
+    """
+    render.check(options.formats)
+    planned = plan(options.cases, _overrides(options), only=options.only, shard=options.shard, limit=options.limit)
+    if not planned.cases:
+        raise NothingJudged("no case was selected")
+    searches: list[Search] = []
+    if options.thresholds and not options.only and not options.shard:
+        searches = [search for file in planned.case_files if file.threshold for search in plan_searches(file)]
+    return _carry_out(options, planned.case_files, planned.cases, searches, planned.notes)
+
+
+def threshold(options: Options, axis: str | None, ends: tuple[int, int] | None, every: bool) -> int:
+    """`kvcheck threshold`: the searches alone. Returns and raises as `run` does."""
+    render.check(options.formats)
+    files = load_all(options.cases, _overrides(options))
+    return _carry_out(options, files, (), [search for file in files for search in plan_searches(file, axis, ends, every)], ())
+
+
+def _overrides(options: Options) -> Overrides:
+    return Overrides(options.sets, options.providers, options.coverage, options.seed, options.repeat, options.precision)
+
+
+def _carry_out(
+    options: Options, files: Sequence[CaseFile], cases: Sequence[Case], searches: list[Search], notes: Sequence[str]
+) -> int:
+    check_device(options.device)
+    python = choose_python(options.python)
+    out = record.folder(options, files[0].name)
+    started, begun = datetime.datetime.now(), time.monotonic()
+    journal = journals.Journal(out / journals.NAME, _plan_hash(options, cases, searches), options.resume)
+    executor = Executor(options.device, python, options.jobs, options.timeout, journal=journal, memory_limit=options.memory)
+    with contextlib.closing(journal), executor, Progress(len(cases), quiet=options.quiet) as progress:
+        for note in notes:
+            progress.note(note)
+        executor.wait_ready()
+        book = Book(executor, progress, options, planned=cases)
+        rows = book.judge(cases)
+        known = {(row["id"], row["provider"]) for row in rows}
+        with ThreadPoolExecutor(THREADS) as pool:
+            try:
+                found = list(pool.map(lambda search: find(search, book.judge), searches))
+            except BaseException:
+                executor.close()  # or the pool would wait for searches that nobody wants any more
+                raise
+        for _, evaluated in found:
+            for row in evaluated:
+                if (row["id"], row["provider"]) not in known:
+                    known.add((row["id"], row["provider"]))
+                    rows.append(row)
+        environment = {**executor.environment, "kvcheck": kvcheck.__version__}
+    seed = options.seed if options.seed is not None else files[0].seed
+    wall = time.monotonic() - begun
+    content = record.compose(options, started, wall, environment, rows, [entry for entry, _ in found], files[0].name, seed)
+    record.write(content, out)
+    for form in options.formats:
+        sys.stdout.write(render.render(content, form))
+    sys.stdout.write(f"\n{out}: run.json, results.csv, report.md\n" if "table" in options.formats else "")
+    return exit_code(row["verdict"] for row in rows)
+
+
+def _plan_hash(options: Options, cases: Sequence[Case], searches: Sequence[Search]) -> str:
+    """Names what a run does: a journal is gone on with by the same run alone."""
+    searched = [[s.case_file.name, s.provider, s.axis, s.low, s.high, s.at] for s in searches]
+    return journals.plan_hash([[case.request() for case in cases], searched, options.device, kvcheck.__version__])

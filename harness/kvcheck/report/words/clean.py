@@ -1,0 +1,64 @@
+"""Makes text from kernels harmless: a message may hold escape codes, rich markup, Markdown, HTML or a mention of somebody."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Any
+
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS and the like: titles, links, clipboard
+    r"|\x1b[ -/]*[0-~]"
+)
+
+
+def clean(text: Any) -> str:
+    """Text without escape sequences, control and formatting characters; line breaks are kept as newlines, tabs as spaces."""
+    text = _ESCAPES.sub("", str(text)).replace("\r\n", "\n").replace("\r", "\n").replace("\t", "    ")
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_harmless(character) for character in text)
+
+
+def line(text: Any, limit: int = 300) -> str:
+    """Cleaned text on one line, white space collapsed, cut at a limit."""
+    text = " ".join(clean(text).split())
+    return text if len(text) <= limit else text[: limit - 3].rstrip() + "..."
+
+
+def code(text: Any, limit: int = 300, *, table: bool = False) -> str:
+    """A Markdown code span that its content cannot end; mentions, references and HTML mean nothing in it.
+
+    Args:
+        table: inside a table, where a bar ends a cell even in code.
+    """
+    text = line(text, limit)
+    if not text:
+        return ""
+    ticks = "`" * (_longest_run(text) + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    span = f"{ticks}{pad}{text}{pad}{ticks}"
+    return span.replace("|", "\\|") if table else span
+
+
+def fence(text: Any, limit: int = 20000) -> str:
+    """A Markdown fence longer than any run of backticks inside."""
+    text = clean(text)
+    if len(text) > limit:
+        text = text[:limit] + "\n..."
+    ticks = "`" * max(_longest_run(text) + 1, 3)
+    return f"{ticks}text\n{text}\n{ticks}"
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in re.findall("`+", text)), default=0)
+
+
+def _harmless(character: str) -> str:
+    if character == "\n":
+        return character
+    category = unicodedata.category(character)
+    if category in ("Zl", "Zp"):
+        return "\n"
+    return "" if category in ("Cc", "Cf", "Cs", "Co", "Cn") else character

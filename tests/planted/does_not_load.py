@@ -1,0 +1,3 @@
+"""Cannot be imported."""
+
+import no_such_package_anywhere  # noqa: F401

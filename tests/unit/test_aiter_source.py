@@ -1,0 +1,142 @@
+"""Which aiter is meant, what its arguments mean, and the tensors it is given; no kernel runs here."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+
+import pytest
+import torch
+
+from kvcheck.agent.protocol import Unsupported
+from kvcheck.agent.providers import aiter
+from kvcheck.agent.providers._aiter import binding, machine, rows, shim, source
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    file = tmp_path / "aiter/ops/triton/pa_mqa_logits.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("old = 1\n")
+    (tmp_path / "aiter/__init__.py").write_text("")
+    return tmp_path
+
+
+def git(root, *words):
+    identity = ["-c", "user.name=nobody", "-c", "user.email=nobody@example.invalid"]
+    return subprocess.run(["git", "-C", str(root), *identity, *words], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_the_newest_place_of_the_wrapper_wins(checkout):
+    assert source.find(str(checkout)).module() == "aiter.ops.triton.pa_mqa_logits"
+    new = checkout / "aiter/ops/triton/attention/pa_mqa_logits.py"
+    new.parent.mkdir()
+    new.write_text("")
+    assert source.find(str(checkout)).module() == "aiter.ops.triton.attention.pa_mqa_logits"
+
+
+def test_a_checkout_older_than_the_operator_is_unsupported(checkout):
+    (checkout / "aiter/ops/triton/pa_mqa_logits.py").unlink()
+    with pytest.raises(Unsupported, match="since d36601a9d0"):
+        source.find(str(checkout)).wrapper()
+
+
+def test_the_commit_is_read_from_loose_packed_and_worktree_refs(checkout, tmp_path_factory):
+    assert source.find(str(checkout)).commit is None
+    git(checkout, "init", "-q", "-b", "main")
+    git(checkout, "add", ".")
+    git(checkout, "commit", "-q", "-m", "one")
+    head = git(checkout, "rev-parse", "HEAD")
+    assert source.find(str(checkout)).commit == head
+    git(checkout, "pack-refs", "--all")
+    assert source.commit_of(checkout) == head
+    tree = tmp_path_factory.mktemp("trees") / "one"
+    git(checkout, "worktree", "add", "-q", "-b", "other", str(tree))
+    assert source.commit_of(tree) == head
+    git(checkout, "checkout", "-q", "--detach")
+    assert source.commit_of(checkout) == head
+    assert source.find(str(checkout)).name() == f"aiter@{head[:10]}"
+
+
+def test_a_blob_is_what_git_calls_it(checkout):
+    data = b"old = 1\n"
+    wanted = hashlib.sha1(b"blob 8\0" + data).hexdigest()
+    assert source.blob(checkout / "aiter/ops/triton/pa_mqa_logits.py") == wanted
+    assert wanted == git(checkout, "hash-object", "aiter/ops/triton/pa_mqa_logits.py")
+
+
+def test_a_folder_of_that_name_is_not_an_installation(tmp_path, monkeypatch):
+    (tmp_path / "aiter").mkdir()
+    monkeypatch.setattr("sys.path", [str(tmp_path)])
+    with pytest.raises(Unsupported, match="only a folder of that name"):
+        source.find(None)
+
+
+REQUIRED = dict.fromkeys(binding.REQUIRED, 0)
+
+
+def test_arguments_are_bound_by_what_they_mean():
+    def entry(q_fp8, kv_cache, weights, out_qk, seq_lens, block_tables, max_model_len, ChunkQ=64): ...
+
+    values = {meaning: meaning for meaning in (*binding.REQUIRED, "chunk_q", "cu_count")}
+    assert binding.arguments(entry, values) == {
+        "q_fp8": "q", "kv_cache": "kv_cache", "weights": "weights", "out_qk": "out", "seq_lens": "lengths", "block_tables": "table",
+        "max_model_len": "max_model_len", "ChunkQ": "chunk_q",
+    }  # fmt: skip
+    assert binding.default(entry, "chunk_q") == 64
+    assert binding.default(entry, "cu_count") is None
+
+
+def test_a_signature_that_cannot_be_served_is_refused_with_the_reason():
+    def fewer(q_fp8, kv_cache, weights, out_qk, kv_indices, max_model_len): ...
+
+    def more(q_fp8, kv_cache, weights, out_qk, context_lens, kv_indices, max_model_len, new_tensor): ...
+
+    with pytest.raises(Unsupported, match="no parameter for lengths"):
+        binding.arguments(fewer, REQUIRED)
+    with pytest.raises(Unsupported, match="wants new_tensor"):
+        binding.arguments(more, REQUIRED)
+
+
+def test_a_shuffled_cache_holds_each_byte_where_the_formula_says():
+    size, dim = 32, 48
+    cache = torch.randint(0, 256, (3, size, 1, dim + 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    flat, shuffled = cache.reshape(3, -1), rows.shuffle16(cache, dim).reshape(3, -1)
+    for t in range(size):
+        for d in range(dim):
+            there = (t // 16) * 16 * dim + (d // 16) * 256 + (t % 16) * 16 + d % 16
+            assert torch.equal(shuffled[:, there], flat[:, t * dim + d])
+    assert torch.equal(shuffled[:, size * dim :], flat[:, size * dim :])
+
+
+def test_ragged_lists_hold_each_request_in_turn():
+    table = torch.tensor([[5, 6, 7], [8, 9, 9], [1, 2, 3]], dtype=torch.int32)
+    sums, slots = rows.ragged(torch.tensor([3, 0, 2], dtype=torch.int32), table)
+    assert sums.tolist() == [0, 3, 3, 5]
+    assert sums.dtype == torch.int32
+    assert slots.tolist() == [5, 6, 7, 1, 2]
+
+
+def test_without_the_interpreter_a_cpu_is_refused(monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    with pytest.raises(Unsupported, match="TRITON_INTERPRET=1"):
+        machine.ask(torch.device("cpu"))
+
+
+def test_an_unknown_variant_is_refused_before_anything_loads():
+    with pytest.raises(Unsupported, match="no variant 'nope'"):
+        aiter.bind("nope", None, "cpu")
+
+
+def test_a_launch_is_noted_whole_and_passed_on_without_amd_s_own_keywords():
+    class Kernel:
+        arg_names = ("q",)
+
+        def __getitem__(self, grid):
+            return lambda *args, **keywords: (grid, args, keywords)
+
+    noted = []
+    launch = shim.Launch(Kernel(), lambda kernel, grid, keywords: noted.append((grid, keywords)), shim.AMD_LAUNCH_OPTIONS)
+    assert launch[(3,)](1, waves_per_eu=2, ChunkK=64) == ((3,), (1,), {"ChunkK": 64})
+    assert noted == [((3,), {"waves_per_eu": 2, "ChunkK": 64})]
+    assert launch.arg_names == ("q",)
