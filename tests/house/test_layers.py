@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 
 KERNEL_PACKAGES = {"triton", "aiter", "vllm", "deep_gemm", "flash_mla", "flashinfer"}
-AGENT_MAY_IMPORT = {"": {"torch"}, "kernels": {"torch"} | KERNEL_PACKAGES, "providers": {"torch"} | KERNEL_PACKAGES, "emulator": {"torch", "numpy"}}
+AGENT_MAY_IMPORT = {
+    "": {"torch"},
+    "kernels": {"torch"} | KERNEL_PACKAGES,
+    "providers": {"torch"} | KERNEL_PACKAGES,
+    "emulator": {"torch", "numpy", "triton"},
+}
 
 
 def imports(path: Path) -> set[str]:

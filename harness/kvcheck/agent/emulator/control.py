@@ -22,6 +22,7 @@ class Split(NamedTuple):
 
 
 def target(d: Decoder) -> int:
+    """Index of the instruction that a branch goes to."""
     label = d.word(0)
     if label not in d.text.labels:
         raise d.ins.refuse(f"label {label}")
@@ -30,12 +31,14 @@ def target(d: Decoder) -> int:
 
 @op("s_branch")
 def branch(d: Decoder) -> Step:
+    """Unconditional branch."""
     to = target(d)
     return lambda g: to
 
 
 @op("s_cbranch_scc0", "s_cbranch_scc1", "s_cbranch_vccz", "s_cbranch_vccnz", "s_cbranch_execz", "s_cbranch_execnz")
 def conditional(d: Decoder) -> Step:
+    """Branch on SCC, VCC or EXEC; waves may part here."""
     to, name = target(d), d.name[10:]
     if name.startswith("scc"):
         d.reads.add(("scc", 0))
@@ -63,6 +66,7 @@ def nothing(g: Group) -> None:
 
 @op("s_nop", "s_sleep", "s_setprio", "s_icache_inv", "s_dcache_inv", "s_dcache_wb", "buffer_wbl2", "buffer_inv", "s_sethalt")
 def no_effect(d: Decoder) -> Step:
+    """Instructions that only concern time, priority and caches."""
     for i in range(len(d.operands)):
         d.word(i)
     for flag in ("sc0", "sc1", "nt"):
@@ -82,11 +86,13 @@ def waitcnt(d: Decoder) -> Step:
 
 @op("s_barrier")
 def barrier(d: Decoder) -> Step:
+    """Waits for the workgroup's other waves."""
     return lambda g: BARRIER
 
 
 @op("s_endpgm")
 def end(d: Decoder) -> Step:
+    """Ends the waves."""
     return lambda g: END
 
 
@@ -111,9 +117,11 @@ def setreg(d: Decoder) -> Step:
 
 @op("s_getreg_b32")
 def getreg(d: Decoder) -> Step:
+    """Refused: hardware registers are not modelled."""
     raise d.ins.refuse(f"register {d.ins.operands[1] if len(d.ins.operands) > 1 else ''}")
 
 
 @op("s_getpc_b64", "s_setpc_b64", "s_swappc_b64", "s_trap", "s_sendmsg", "s_memtime", "s_memrealtime")
 def unsupported(d: Decoder) -> Step:
+    """Refused: nothing here calls, traps or reads clocks."""
     raise d.ins.refuse("calls, traps and clocks")

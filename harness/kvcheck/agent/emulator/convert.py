@@ -31,6 +31,7 @@ def to_bf16(x: np.ndarray) -> np.ndarray:
 
 
 def half_bits(x: np.ndarray) -> np.ndarray:
+    """Values as float16 bits in uint32, nearest even."""
     return np.asarray(x).astype(F16).view(np.uint16).astype(U32)
 
 
@@ -42,10 +43,12 @@ def toward_zero(x: np.ndarray) -> np.ndarray:
 
 
 def ubyte(n):
+    """Conversion of the n'th byte to float32."""
     return lambda x: ((x >> U32(8 * n)) & U32(255)).astype(F32)
 
 
 def normalised(low, scale):
+    """Conversion to a normalised 16-bit integer."""
     return lambda x: np.rint(np.clip(np.nan_to_num(x, nan=0.0), low, 1.0) * F32(scale)).astype(I32).astype(np.int16)
 
 
@@ -104,6 +107,7 @@ def f16_f32(d: Decoder) -> Step:
 
 
 def byte_format(d: Decoder, name: str) -> fp8.Format:
+    """The target's 8-bit format of that name."""
     return fp8.formats(d.arch)[name]
 
 
@@ -128,6 +132,7 @@ def pack_fp8(d: Decoder) -> Step:
 
 @op("v_cvt_f32_fp8", "v_cvt_f32_bf8")
 def unpack_one(d: Decoder) -> Step:
+    """One FP8 byte to float32."""
     values = byte_format(d, d.name[-3:]).values
     raw = d.raw(1)
     if d.encoding == "sdwa":
@@ -140,6 +145,7 @@ def unpack_one(d: Decoder) -> Step:
 
 @op("v_cvt_pk_f32_fp8", "v_cvt_pk_f32_bf8")
 def unpack_two(d: Decoder) -> Step:
+    """Two FP8 bytes to a register pair."""
     values = byte_format(d, d.name[-3:]).values
     raw = d.raw(1)
     if d.encoding == "sdwa":

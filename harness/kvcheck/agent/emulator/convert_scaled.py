@@ -21,6 +21,7 @@ def exponent_scale(x: np.ndarray) -> np.ndarray:
 
 
 def selected(d: Decoder) -> list[int]:
+    """The op_sel bits, padded with zeros."""
     return [int(t) for t in (d.modifier("op_sel") or "[0,0,0,0]").strip("[]").split(",")] + [0, 0]
 
 

@@ -67,6 +67,7 @@ def div_scale(d: Decoder) -> Step:
 
 @op("v_div_fmas_f32", "v_div_fmas_f64")
 def div_fmas(d: Decoder) -> Step:
+    """Fused multiply-add, scaled back by a power of two in the lanes that VCC marks."""
     kind = d.name[-3:]
     fn, up, down = (fma, F32(2.0**64), F32(2.0**-64)) if kind == "f32" else (fma64, 2.0**128, 2.0**-128)
     a, b, c = (d.source(i, kind) for i in (1, 2, 3))

@@ -125,6 +125,7 @@ def initial(machine: Any) -> set[tuple[str, int]]:
 
 
 def name_of(register: tuple[str, int]) -> str:
+    """A register as the assembly text writes it."""
     kind, i = register
     return "scc" if kind == "scc" else f"a{i - 256}" if kind == "v" and i >= 256 else f"{kind}{i}"
 

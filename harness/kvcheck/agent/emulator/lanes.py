@@ -29,6 +29,7 @@ def read_first(d: Decoder) -> Step:
 
 
 def lane_number(d: Decoder, place: int):
+    """A reader of a lane number, [wave] in 0..63."""
     operand = d.operand(place)
     if operand.kind == "v":
         raise d.ins.refuse("a lane number from a vector register")
@@ -38,6 +39,7 @@ def lane_number(d: Decoder, place: int):
 
 @op("v_readlane_b32")
 def read_lane(d: Decoder) -> Step:
+    """One lane's value, whether active or not."""
     index, source, lane = d.scalar(0, 1), d.vector(1, 1, write=False), lane_number(d, 2)
 
     def run(g: Group) -> None:
@@ -86,6 +88,7 @@ def swap_halves(d: Decoder) -> Step:
 
 @op("v_swap_b32")
 def swap(d: Decoder) -> Step:
+    """Exchanges two registers in the active lanes."""
     for place in (0, 1):
         d.vector(place, 1)
         d.vector(place, 1, write=False)

@@ -104,6 +104,7 @@ for _kind in ("u8", "i8", "u16"):
 
 @op("ds_read2_b32", "ds_read2_b64", "ds_read2st64_b32", "ds_read2st64_b64")
 def read_two(d: Decoder) -> Step:
+    """Two reads at offsets counted in elements (or in 64 of them)."""
     size = WIDTH[d.name[-3:]]
     step = size * (64 if "st64" in d.name else 1)
     d.counter = "lgkm"
@@ -136,6 +137,7 @@ for _kind in ("b8", "b16"):
 
 @op("ds_write2_b32", "ds_write2_b64", "ds_write2st64_b32", "ds_write2st64_b64")
 def write_two(d: Decoder) -> Step:
+    """Two writes at offsets counted in elements (or in 64 of them)."""
     size = WIDTH[d.name[-3:]]
     step = size * (64 if "st64" in d.name else 1)
     d.counter = "lgkm"

@@ -22,6 +22,7 @@ from . import (  # noqa: F401
     packed,
     scalar,
     scalar_bits,
+    scalar_compare,
     scratch,
     vector_compare,
     vector_float,

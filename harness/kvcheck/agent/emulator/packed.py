@@ -42,6 +42,7 @@ FUNCTIONS = {"add": np.add, "mul": np.multiply, "fma": fma}
 
 @op("v_pk_add_f32", "v_pk_mul_f32", "v_pk_fma_f32")
 def packed_f32(d: Decoder) -> Step:
+    """Two float32 operations on register pairs."""
     n = 3 if "fma" in d.name else 2
     fn = FUNCTIONS[d.name[5:8]]
     low, high, neg_low, neg_high = choices(d, n)
@@ -68,6 +69,7 @@ def _negated(raw):
 
 @op("v_pk_mov_b32")
 def packed_move(d: Decoder) -> Step:
+    """Two words picked from two register pairs."""
     select, _, _, _ = choices(d, 2)
     low, high = word(d, 1, select[0]), word(d, 2, select[1])
     index = d.vector(0, 2)
@@ -81,6 +83,7 @@ def packed_move(d: Decoder) -> Step:
 
 
 def half16(fn):
+    """A float16 function computed in float32 and rounded."""
     return lambda *x: np.asarray(fn(*(v.astype(F32) for v in x))).astype(F16)
 
 
@@ -111,6 +114,7 @@ HALVES = {
 
 @op(*HALVES)
 def packed_16(d: Decoder) -> Step:
+    """Two 16-bit operations on the halves of registers."""
     kind, n, fn = HALVES[d.name]
     low, high, neg_low, neg_high = choices(d, n)
     if "clamp" in d.modifiers:

@@ -44,11 +44,13 @@ def writer(d: Decoder, i: int, wide: bool) -> Callable[[Group, np.ndarray], None
 
 
 def set_scc(d: Decoder) -> None:
+    """Notes that the instruction writes SCC."""
     d.note_write("scc", 0, 1)
 
 
 @op("s_mov_b32", "s_mov_b64", "s_cmov_b32", "s_cmov_b64")
 def move(d: Decoder) -> Step:
+    """s_mov and the conditional s_cmov."""
     wide = d.name.endswith("64")
     put, get = writer(d, 0, wide), source(d, 1, "u64" if wide else "u32")
     if "cmov" not in d.name:
@@ -65,6 +67,7 @@ def literal16(d: Decoder, i: int) -> int:
 
 @op("s_movk_i32", "s_addk_i32", "s_mulk_i32", "s_cmovk_i32")
 def immediate(d: Decoder) -> Step:
+    """Instructions with a 16-bit immediate in place of a source."""
     put, value = writer(d, 0, False), literal16(d, 1)
     bits, name = U32(value & 0xFFFFFFFF), d.name
     if name == "s_movk_i32":
@@ -98,6 +101,7 @@ LOGIC = {
 
 @op(*(f"s_{name}_b{b}" for name in LOGIC for b in (32, 64)))
 def logic(d: Decoder) -> Step:
+    """Bitwise operations; SCC says whether the result is not zero."""
     wide, fn = d.name.endswith("64"), LOGIC[d.name[2:-4]]
     kind = "u64" if wide else "u32"
     put, a, b = writer(d, 0, wide), source(d, 1, kind), source(d, 2, kind)
@@ -113,6 +117,7 @@ def logic(d: Decoder) -> Step:
 
 @op(*(f"s_{name}_saveexec_b64" for name in ("and", "or", "xor", "andn1", "andn2", "orn1", "orn2")))
 def saveexec(d: Decoder) -> Step:
+    """Saves EXEC and combines it with a mask."""
     fn = {
         "and": lambda x, e: x & e,
         "or": lambda x, e: x | e,
@@ -138,6 +143,7 @@ def saveexec(d: Decoder) -> Step:
 
 @op("s_not_b32", "s_not_b64", "s_wqm_b64")
 def unary_logic(d: Decoder) -> Step:
+    """s_not."""
     if d.name == "s_wqm_b64":
         raise d.ins.refuse("whole-quad mode")
     wide = d.name.endswith("64")
@@ -154,6 +160,7 @@ def unary_logic(d: Decoder) -> Step:
 
 @op("s_add_u32", "s_add_i32", "s_addc_u32", "s_sub_u32", "s_sub_i32", "s_subb_u32")
 def add(d: Decoder) -> Step:
+    """Additions and subtractions with carry or overflow in SCC."""
     signed, kind = d.name.endswith("i32"), "i32" if d.name.endswith("i32") else "u32"
     put, a, b = writer(d, 0, False), source(d, 1, kind), source(d, 2, kind)
     sign = -1 if "sub" in d.name else 1
@@ -175,6 +182,7 @@ def add(d: Decoder) -> Step:
 
 @op("s_mul_i32", "s_mul_hi_u32", "s_mul_hi_i32")
 def multiply(d: Decoder) -> Step:
+    """Low and high halves of products."""
     kind = "u32" if d.name.endswith("u32") else "i32"
     wide = U64 if kind == "u32" else I64
     put, a, b = writer(d, 0, False), source(d, 1, kind), source(d, 2, kind)
@@ -184,6 +192,7 @@ def multiply(d: Decoder) -> Step:
 
 @op("s_min_i32", "s_min_u32", "s_max_i32", "s_max_u32")
 def extreme(d: Decoder) -> Step:
+    """Minimum and maximum; SCC says whether the first source was taken."""
     kind = d.name[-3:]
     put, a, b = writer(d, 0, False), source(d, 1, kind), source(d, 2, kind)
     fn, first = (np.minimum, np.less) if "min" in d.name else (np.maximum, np.greater)
@@ -199,6 +208,7 @@ def extreme(d: Decoder) -> Step:
 
 @op("s_lshl_b32", "s_lshl_b64", "s_lshr_b32", "s_lshr_b64", "s_ashr_i32", "s_ashr_i64")
 def shift(d: Decoder) -> Step:
+    """Shifts; the amount is taken modulo the width."""
     wide = d.name.endswith("64")
     kind = ("i" if "ashr" in d.name else "u") + ("64" if wide else "32")
     put, a, n = writer(d, 0, wide), source(d, 1, kind), source(d, 2, "u32")
@@ -217,6 +227,7 @@ def shift(d: Decoder) -> Step:
 
 @op("s_lshl1_add_u32", "s_lshl2_add_u32", "s_lshl3_add_u32", "s_lshl4_add_u32")
 def shift_add(d: Decoder) -> Step:
+    """Shift left by 1 to 4 and add; SCC is the carry."""
     put, a, b, n = writer(d, 0, False), source(d, 1, "u32"), source(d, 2, "u32"), U64(int(d.name[6]))
     set_scc(d)
 
@@ -230,6 +241,7 @@ def shift_add(d: Decoder) -> Step:
 
 @op("s_bfe_u32", "s_bfe_i32", "s_bfe_u64", "s_bfe_i64")
 def field(d: Decoder) -> Step:
+    """Bit field: offset in bits 4:0 of the second source, width in 22:16."""
     wide, signed = d.name.endswith("64"), d.name[6] == "i"
     put, a, b = writer(d, 0, wide), source(d, 1, "u64" if wide else "u32"), source(d, 2, "u32")
     set_scc(d)
@@ -248,53 +260,3 @@ def field(d: Decoder) -> Step:
         g.scc = np.broadcast_to(value != 0, g.size).copy()
 
     return run
-
-
-@op(*(f"s_cmp_{c}_{t}" for c in ("eq", "lg", "gt", "ge", "lt", "le") for t in ("i32", "u32")), "s_cmp_eq_u64", "s_cmp_lg_u64")
-def compare(d: Decoder) -> Step:
-    words = d.name.split("_")
-    fn = {"eq": np.equal, "lg": np.not_equal, "gt": np.greater, "ge": np.greater_equal, "lt": np.less, "le": np.less_equal}[words[2]]
-    a, b = source(d, 0, words[3]), source(d, 1, words[3])
-    set_scc(d)
-
-    def run(g: Group) -> None:
-        g.scc = np.broadcast_to(fn(a(g), b(g)), g.size).copy()
-
-    return run
-
-
-@op(*(f"s_cmpk_{c}_{t}" for c in ("eq", "lg", "gt", "ge", "lt", "le") for t in ("i32", "u32")))
-def compare_immediate(d: Decoder) -> Step:
-    words = d.name.split("_")
-    fn = {"eq": np.equal, "lg": np.not_equal, "gt": np.greater, "ge": np.greater_equal, "lt": np.less, "le": np.less_equal}[words[2]]
-    a = source(d, 0, words[3])
-    value = I32(literal16(d, 1)) if words[3] == "i32" else U32(int(d.operand(1).value) & 0xFFFF)
-    set_scc(d)
-
-    def run(g: Group) -> None:
-        g.scc = fn(a(g), value)
-
-    return run
-
-
-@op("s_bitcmp0_b32", "s_bitcmp1_b32", "s_bitcmp0_b64", "s_bitcmp1_b64")
-def bit_compare(d: Decoder) -> Step:
-    wide = d.name.endswith("64")
-    a, n, want = source(d, 0, "u64" if wide else "u32"), source(d, 1, "u32"), d.name[8] == "1"
-    dtype = U64 if wide else U32
-    set_scc(d)
-
-    def run(g: Group) -> None:
-        bit = (a(g) >> (n(g) & U32(63 if wide else 31)).astype(dtype)) & dtype(1)
-        g.scc = np.broadcast_to((bit == 1) == want, g.size).copy()
-
-    return run
-
-
-@op("s_cselect_b32", "s_cselect_b64")
-def select(d: Decoder) -> Step:
-    wide = d.name.endswith("64")
-    kind = "u64" if wide else "u32"
-    put, a, b = writer(d, 0, wide), source(d, 1, kind), source(d, 2, kind)
-    d.reads.add(("scc", 0))
-    return lambda g: put(g, np.where(g.scc, a(g), b(g)))

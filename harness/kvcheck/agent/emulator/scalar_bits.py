@@ -48,12 +48,14 @@ def sign_run(x: np.ndarray) -> np.ndarray:
 
 @op("s_brev_b32")
 def brev(d: Decoder) -> Step:
+    """Reverses the bits."""
     put, get = writer(d, 0, False), source(d, 1, "u32")
     return lambda g: put(g, reverse_bits(get(g)))
 
 
 @op("s_bcnt1_i32_b32", "s_bcnt1_i32_b64", "s_bcnt0_i32_b32", "s_bcnt0_i32_b64")
 def count(d: Decoder) -> Step:
+    """Counts ones or zeros."""
     kind = "u64" if d.name.endswith("64") else "u32"
     put, get, zeros = writer(d, 0, False), source(d, 1, kind), "bcnt0" in d.name
     set_scc(d)
@@ -69,6 +71,7 @@ def count(d: Decoder) -> Step:
 
 @op("s_ff1_i32_b32", "s_ff1_i32_b64", "s_flbit_i32_b32", "s_flbit_i32")
 def find(d: Decoder) -> Step:
+    """Position of the first one, or the length of the leading run."""
     put, get = writer(d, 0, False), source(d, 1, "u64" if d.name.endswith("64") else "u32")
     fn = trailing_zeros if "ff1" in d.name else sign_run if d.name == "s_flbit_i32" else leading_zeros
     return lambda g: put(g, fn(get(g)).astype(I32).view(U32))
@@ -76,6 +79,7 @@ def find(d: Decoder) -> Step:
 
 @op("s_abs_i32", "s_sext_i32_i8", "s_sext_i32_i16")
 def signed_one(d: Decoder) -> Step:
+    """Absolute value and sign extension."""
     put, get, name = writer(d, 0, False), source(d, 1, "u32"), d.name
     if name == "s_abs_i32":
         set_scc(d)
@@ -92,6 +96,7 @@ def signed_one(d: Decoder) -> Step:
 
 @op("s_pack_ll_b32_b16", "s_pack_lh_b32_b16", "s_pack_hh_b32_b16")
 def pack(d: Decoder) -> Step:
+    """Halves of two sources side by side."""
     put, a, b = writer(d, 0, False), source(d, 1, "u32"), source(d, 2, "u32")
     low, high = (U32(16 if c == "h" else 0) for c in d.name[7:9])
     return lambda g: put(g, ((a(g) >> low) & U32(0xFFFF)) | ((b(g) >> high) << U32(16)))
@@ -99,6 +104,7 @@ def pack(d: Decoder) -> Step:
 
 @op("s_bfm_b32", "s_bfm_b64")
 def mask(d: Decoder) -> Step:
+    """A run of ones."""
     wide = d.name.endswith("64")
     put, n, at = writer(d, 0, wide), source(d, 1, "u32"), source(d, 2, "u32")
     dtype, low = (U64, U32(63)) if wide else (U32, U32(31))
@@ -107,6 +113,7 @@ def mask(d: Decoder) -> Step:
 
 @op("s_bitset0_b32", "s_bitset1_b32")
 def bit_set(d: Decoder) -> Step:
+    """Sets or clears one bit."""
     put, old, n, one = writer(d, 0, False), source(d, 0, "u32"), source(d, 1, "u32"), "set1" in d.name
 
     def run(g: Group) -> None:

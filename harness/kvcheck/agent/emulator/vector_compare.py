@@ -54,6 +54,7 @@ def mask_writer(d: Decoder):
     *(f"{c}_{t}_{k}{b}" for c in ("v_cmp", "v_cmpx") for t in INTEGER for k in "iu" for b in (16, 32, 64)),
 )
 def compare(d: Decoder) -> Step:
+    """Comparisons of every type into a lane mask."""
     _, _, test, kind = d.name.split("_")
     if "clamp" in d.modifiers:
         raise d.ins.refuse("clamp (signalling compare)")

@@ -37,6 +37,7 @@ def fma(x, y, z):
 
 
 def fma16(x, y, z):
+    """Fused multiply-add of float16 by way of float64."""
     return (x.astype(F64) * y.astype(F64) + z.astype(F64)).astype(F16)
 
 
@@ -62,12 +63,14 @@ def f32max(x, y):
 
 
 def f32min(x, y):
+    """v_min: the other operand when one is NaN; -0 below +0."""
     r = np.fmin(x, y)
     minus = r.dtype.type(-1)
     return np.where(r == 0, np.where((x == 0) & (y == 0), minus * (minus * x + minus * y), r), r)
 
 
 def med3(x, y, z):
+    """The middle of three; the smallest when one is NaN."""
     any_nan = np.isnan(x) | np.isnan(y) | np.isnan(z)
     middle = np.maximum(np.minimum(x, y), np.minimum(np.maximum(x, y), z))
     return np.where(any_nan, np.fmin(np.fmin(x, y), z), middle)
@@ -79,14 +82,17 @@ def wide(fn):
 
 
 def half(fn):
+    """A float16 function computed in float32 and rounded."""
     return lambda *x: np.asarray(fn(*(np.asarray(v).astype(F32) for v in x))).astype(F16)
 
 
 def rsq(x):
+    """1 / sqrt(x)."""
     return np.where(x == 0, np.copysign(np.inf, x), 1 / np.sqrt(np.asarray(x).astype(F64))).astype(np.asarray(x).dtype)
 
 
 def fract(x):
+    """x - floor(x), below 1."""
     r = x - np.floor(x)
     return np.where(
         np.isinf(x), np.asarray(x).dtype.type(0), np.minimum(r, np.nextafter(np.asarray(x).dtype.type(1), np.asarray(x).dtype.type(0)))
@@ -94,15 +100,18 @@ def fract(x):
 
 
 def ldexp(x, n):
+    """x * 2^n."""
     return np.ldexp(x.astype(F64), np.clip(n, -400, 400)).astype(x.dtype) if x.dtype != F64 else np.ldexp(x, n)
 
 
 def frexp_exponent(x):
+    """Exponent of x, 0 for infinities and NaN."""
     m, e = np.frexp(x)
     return np.where(np.isfinite(x), e, 0).astype(np.int32)
 
 
 def frexp_mantissa(x):
+    """Mantissa of x in 0.5..1."""
     m, _ = np.frexp(x)
     return np.where(np.isfinite(x), m, x).astype(x.dtype)
 
@@ -113,10 +122,12 @@ def sine(fn):
 
 
 def legacy(x, y):
+    """A product in which zero times anything is zero."""
     return np.where((x == 0) | (y == 0), F32(0), x * y)
 
 
 def f16_3(fn):
+    """A function of two applied to three sources."""
     return lambda x, y, z: fn(fn(x, y), z)
 
 
@@ -212,6 +223,7 @@ def accumulate(d: Decoder) -> Step:
 
 @op("v_fmaak_f32", "v_fmamk_f32", "v_fmaak_f16", "v_fmamk_f16")
 def with_literal(d: Decoder) -> Step:
+    """Fused multiply-add with a literal factor or addend."""
     kind = d.name[-3:]
     fn = fma if kind == "f32" else fma16
     a, b, c = (d.source(i, kind) for i in (1, 2, 3))

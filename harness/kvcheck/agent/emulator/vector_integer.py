@@ -19,6 +19,8 @@ def shifted(fn, dtype, low):
 
 
 def field(signed):
+    """Bit field extraction, signed or not."""
+
     def extract(x, offset, width):
         offset, width = offset & L5, width & L5
         value = (x >> offset) & ((U32(1) << width) - U32(1))
@@ -47,6 +49,8 @@ def permute_bytes(a, b, control):
 
 
 def align(bytes_):
+    """A word taken from two at a bit or byte offset."""
+
     def run(high, low, n):
         amount = (n & U32(3)).astype(U64) * U64(8) if bytes_ else (n & L5).astype(U64)
         return ((low.astype(U64) | (high.astype(U64) << U64(32))) >> amount).astype(U32)
@@ -55,26 +59,32 @@ def align(bytes_):
 
 
 def low24(x):
+    """The low 24 bits."""
     return x & U32(0xFFFFFF)
 
 
 def signed24(x):
+    """The low 24 bits, sign-extended."""
     return ((x << U32(8)).view(I32) >> I32(8)).astype(I64)
 
 
 def sad(x, y, z):
+    """Absolute difference plus a third source."""
     return z + (np.maximum(x, y) - np.minimum(x, y))
 
 
 def median(x, y, z):
+    """The middle of three."""
     return np.maximum(np.minimum(x, y), np.minimum(np.maximum(x, y), z))
 
 
 def times(x, y, dtype, shift=0):
+    """A product in a wider type, shifted."""
     return ((x.astype(dtype) * y.astype(dtype)) >> dtype(shift)).astype(U32)
 
 
 def count_bits(x, y):
+    """Set bits plus a second source."""
     return popcount(np.asarray(x)).astype(U32) + y
 
 
@@ -187,6 +197,7 @@ def any_function(d: Decoder) -> Step:
 
 @op("v_mad_u64_u32", "v_mad_i64_i32")
 def mad64(d: Decoder) -> Step:
+    """64-bit sum of a 32-bit product and a 64-bit addend."""
     kind, wide = ("i32", I64) if d.name.endswith("i32") else ("u32", U64)
     a, b, c = d.source(2, kind), d.source(3, kind), d.source(4, "u64")
     low = d.vector(0, 2)

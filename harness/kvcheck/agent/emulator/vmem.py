@@ -26,6 +26,7 @@ def cache_flags(d: Decoder) -> None:
 
 
 def offset_of(d: Decoder) -> int:
+    """The byte offset of the instruction."""
     return int(d.modifier("offset", "0"), 0)
 
 
@@ -86,6 +87,7 @@ def global_address(d: Decoder, vector: int, scalar: int) -> Address:
 
 
 def flat_address(d: Decoder, vector: int) -> Address:
+    """A 64-bit address plus the offset."""
     offset, wide = I64(offset_of(d)), d.raw64(vector)
     return lambda g: (wide(g).view(I64) + offset, None)
 
