@@ -36,7 +36,10 @@ def test_every_code_decodes_as_torch_does(arch, name):
             {1: code << 16 | code << 8 | CODES[:64]},
             arch=arch,
         ).F[:, 0]
-        assert same(v[2], want[code]) and same(v[4], want[CODES[:64]]) and same(v[5], want[code]) and same(v[6], want[code])
+        assert same(v[2], want[code])
+        assert same(v[4], want[CODES[:64]])
+        assert same(v[5], want[code])
+        assert same(v[6], want[code])
 
 
 def rounding_inputs(top):
@@ -59,11 +62,14 @@ def test_rounding_to_fp8_is_torchs(arch, name):
             {1: part.view(np.uint32), 2: part[::-1].copy().view(np.uint32)},
             arch=arch,
         )
-        assert (g.V[3, 0] & 255 == want[k : k + 64]).all() and (g.V[3, 0] >> 8 & 255 == want[k : k + 64][::-1]).all()
-        assert (g.V[3, 0] >> 16 == 0x1122).all() and (g.V[4, 0] >> 16 == g.V[3, 0] & 0xFFFF).all() and (g.V[4, 0] & 0xFFFF == 0).all()
+        assert (g.V[3, 0] & 255 == want[k : k + 64]).all()
+        assert (g.V[3, 0] >> 8 & 255 == want[k : k + 64][::-1]).all()
+        assert (g.V[3, 0] >> 16 == 0x1122).all()
+        assert (g.V[4, 0] >> 16 == g.V[3, 0] & 0xFFFF).all()
+        assert (g.V[4, 0] & 0xFFFF == 0).all()
 
 
-@pytest.mark.parametrize("arch,largest,nan", [("gfx942", 0x7F, 0x80), ("gfx950", 0x7E, 0x7F)])
+@pytest.mark.parametrize(("arch", "largest", "nan"), [("gfx942", 0x7F, 0x80), ("gfx950", 0x7E, 0x7F)])
 def test_out_of_range_saturates_only_with_fp16_ovfl(arch, largest, nan):
     x = asm.f32(1e9, float("inf"), float("nan"), -1e9)
     g = asm.run(
@@ -77,7 +83,8 @@ def test_half_precision_overflow_follows_mode():
     x = asm.f32(70000.0, float("inf"), -1e9, 65519.0)
     plain = asm.run("v_cvt_f16_f32_e32 v2, v1", {1: x}).V[2, 0, :4].astype(np.uint16).view(np.float16)
     clamped = asm.run("v_cvt_f16_f32_e32 v2, v1", {1: x}, mode=0xF0 | OVFL).V[2, 0, :4].astype(np.uint16).view(np.float16)
-    assert same(plain, [np.inf, np.inf, -np.inf, 65504]) and same(clamped, [65504, np.inf, -65504, 65504])
+    assert same(plain, [np.inf, np.inf, -np.inf, 65504])
+    assert same(clamped, [65504, np.inf, -65504, 65504])
 
 
 def test_float_to_integer_truncates_and_saturates():
@@ -88,7 +95,8 @@ def test_float_to_integer_truncates_and_saturates():
     )
     assert [int(v) for v in g.I[2, 0, :7]] == [1, -1, 2**31 - 1, -(2**31), 0, 2**31 - 1, -(2**31)]
     assert [int(v) for v in g.V[3, 0, :7]] == [1, 0, 3000000000, 0, 0, 2**32 - 1, 0]
-    assert (g.I[6, 0] == g.I[2, 0]).all() and same(g.F[7, 0], x.view(np.float32))
+    assert (g.I[6, 0] == g.I[2, 0]).all()
+    assert same(g.F[7, 0], x.view(np.float32))
 
 
 def test_integer_to_float():
@@ -96,10 +104,10 @@ def test_integer_to_float():
         "v_cvt_f32_i32_e32 v2, v1\nv_cvt_f32_u32_e32 v3, v1\nv_cvt_f64_u32_e32 v[4:5], v1\nv_cvt_f16_i16_e32 v6, v1\nv_cvt_f16_u16_e32 v7, v1",  # noqa: E501
         {1: 0xFFFFFF81},
     )
-    assert float(g.F[2, 0, 0]) == -127.0 and float(g.F[3, 0, 0]) == float(np.float32(0xFFFFFF81))
-    assert float(g.V[6, 0, 0].astype(np.uint16).view(np.float16)) == -127.0 and float(
-        g.V[7, 0, 0].astype(np.uint16).view(np.float16)
-    ) == float(np.float16(65409))
+    assert float(g.F[2, 0, 0]) == -127.0
+    assert float(g.F[3, 0, 0]) == float(np.float32(0xFFFFFF81))
+    assert float(g.V[6, 0, 0].astype(np.uint16).view(np.float16)) == -127.0
+    assert float(g.V[7, 0, 0].astype(np.uint16).view(np.float16)) == float(np.float16(65409))
 
 
 def test_packed_half_and_bfloat_conversions():
@@ -112,12 +120,15 @@ def test_packed_half_and_bfloat_conversions():
     ).V[:, 0]
     bf16 = torch.from_numpy(x).bfloat16().view(torch.int16).numpy().astype(np.int64) & 0xFFFF
     finite = np.isfinite(x)
-    assert ((g[3] & 0xFFFF) == bf16)[finite].all() and (g[3] >> 16 == 0x3F80).all()
+    assert ((g[3] & 0xFFFF) == bf16)[finite].all()
+    assert (g[3] >> 16 == 0x3F80).all()
     with np.errstate(over="ignore"):
         assert same((g[4] & 0xFFFF).astype(np.uint16).view(np.float16), x.astype(np.float16))
     cut = (g[5] & 0xFFFF).astype(np.uint16).view(np.float16).astype(np.float32)
-    assert (np.abs(cut[:62]) <= np.abs(x[:62])).all() and (np.abs(cut[:60] - x[:60]) < np.abs(x[:60]) * 2.0**-10 + 2.0**-24).all()
-    assert same(g[6].view(np.float32), (g[4] & 0xFFFF).astype(np.uint16).view(np.float16)) and (g[7].view(np.float32) == 1.0).all()
+    assert (np.abs(cut[:62]) <= np.abs(x[:62])).all()
+    assert (np.abs(cut[:60] - x[:60]) < np.abs(x[:60]) * 2.0**-10 + 2.0**-24).all()
+    assert same(g[6].view(np.float32), (g[4] & 0xFFFF).astype(np.uint16).view(np.float16))
+    assert (g[7].view(np.float32) == 1.0).all()
 
 
 @pytest.mark.parametrize("wide", ["f32", "f16", "bf16"])
@@ -140,4 +151,5 @@ def test_scaled_pack_divides_by_the_scale_and_saturates():
         {1: asm.f32(4.0), 2: asm.f32(1e9), 3: asm.f32(2.0)},
         arch="gfx950",
     ).V[:, 0, 0]
-    assert int(g[4]) & 0xFFFF == 0x7E40 and int(g[5]) >> 16 == 0x7B44
+    assert int(g[4]) & 0xFFFF == 0x7E40
+    assert int(g[5]) >> 16 == 0x7B44

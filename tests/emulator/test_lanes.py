@@ -15,7 +15,7 @@ def dpp(control, execute=(1 << 64) - 1, old=1000):
 
 
 @pytest.mark.parametrize(
-    "control,source",
+    ("control", "source"),
     [
         ("row_shr:3", lambda i: i - 3 if i % 16 >= 3 else None),
         ("row_shl:2", lambda i: i + 2 if i % 16 < 14 else None),
@@ -62,13 +62,14 @@ def test_permlane_swap(span):
 
 def test_bpermute_pulls_and_permute_pushes():
     g = asm.run("ds_bpermute_b32 v3, v2, v1\nds_permute_b32 v4, v2, v1\ns_waitcnt lgkmcnt(0)", {1: LANE, 2: (63 - LANE) * 4 + 256}).V[:, 0]
-    assert (g[3] == 63 - LANE).all() and (g[4] == 63 - LANE).all()
+    assert (g[3] == 63 - LANE).all()
+    assert (g[4] == 63 - LANE).all()
     off = asm.run("ds_bpermute_b32 v3, v2, v1", {1: LANE + 1, 2: 4 * (LANE ^ 1)}, execute=0b0110).V[3, 0]
     assert [int(x) for x in off[:4]] == [0, 0, 0, 0]  # both neighbours are switched off
 
 
 @pytest.mark.parametrize(
-    "mode,source",
+    ("mode", "source"),
     [
         ("SWAP,16", lambda i: i ^ 16),
         ("SWAP,1", lambda i: i ^ 1),
@@ -89,12 +90,14 @@ def test_swizzle_by_number():
 def test_lane_reads_and_writes():
     lines = "v_readfirstlane_b32 s4, v1\nv_readlane_b32 s5, v1, 63\nv_readlane_b32 s6, v1, s2\nv_writelane_b32 v1, s2, 3"
     g = asm.run(lines, {1: LANE + 7}, {2: 5}, execute=0xF0)
-    assert [int(g.S[i, 0]) for i in (4, 5, 6)] == [11, 70, 12] and int(g.V[1, 0, 3]) == 5
+    assert [int(g.S[i, 0]) for i in (4, 5, 6)] == [11, 70, 12]
+    assert int(g.V[1, 0, 3]) == 5
 
 
 def test_mbcnt_numbers_lanes():
     g = asm.run("v_mbcnt_lo_u32_b32 v1, -1, 0\nv_mbcnt_hi_u32_b32 v1, -1, v1\nv_mbcnt_lo_u32_b32 v2, s2, 10", scalars={2: 0x0F})
-    assert (g.V[1, 0] == LANE).all() and [int(x) for x in g.V[2, 0, :6]] == [10, 11, 12, 13, 14, 14]
+    assert (g.V[1, 0] == LANE).all()
+    assert [int(x) for x in g.V[2, 0, :6]] == [10, 11, 12, 13, 14, 14]
 
 
 def test_swap():

@@ -51,7 +51,7 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("arch,size,depth,kind", SHAPES)
+@pytest.mark.parametrize(("arch", "size", "depth", "kind"), SHAPES)
 def test_layout_lane_by_lane(arch, size, depth, kind):
     left, _, right = kind.partition("_")
     right = right or left
@@ -100,7 +100,8 @@ def test_nan_and_infinity_pass_through():
         name = "v_mfma_f32_32x32x16_fp8_fp8" if width == 8 else "v_mfma_f32_32x32x8_f16"
         v0 = np.where(np.arange(64) == 3, first, ones).astype(np.uint32)
         g = asm.run(f"{name} v[32:47], v[0:1], v[2:3], 0", {0: v0, 1: ones, 2: ones, 3: ones}).F[32:48, 0]
-        assert np.isnan(g[3, :32]).all() and np.isfinite(g[[0, 1, 2, 4]]).all()
+        assert np.isnan(g[3, :32]).all()
+        assert np.isfinite(g[[0, 1, 2, 4]]).all()
 
 
 def trunc_units(x: Fraction, unit: Fraction) -> int:
@@ -135,7 +136,7 @@ def cdna3_by_fractions(a, b, c, lowest):
     return np.float32(float(merged + kept))  # at most 45 bits: exact in float64, so rounded once
 
 
-@pytest.mark.parametrize("kind,dtype,lowest", [("fp8", torch.float8_e4m3fnuz, -7), ("bf8", torch.float8_e5m2fnuz, -15)])
+@pytest.mark.parametrize(("kind", "dtype", "lowest"), [("fp8", torch.float8_e4m3fnuz, -7), ("bf8", torch.float8_e5m2fnuz, -15)])
 def test_cdna3_model_against_exact_fractions(kind, dtype, lowest):
     rng = np.random.default_rng(7)
     scale = 2.0 ** rng.integers(-6, 6, (40, 1, 16))
@@ -161,4 +162,5 @@ def test_cdna3_rounding_is_not_one_rounding():
     c = rng.standard_normal((50, 4, 4)).astype(np.float32)
     once = (a.astype(np.float64) @ b.astype(np.float64).transpose(0, 2, 1) + c).astype(np.float32)
     got = mfma_cdna3.multiply(a, b, c, "fp8", "fp8")
-    assert 0 < (got != once).mean() < 1 and np.abs(got - once).max() < 2.0**-6
+    assert 0 < (got != once).mean() < 1
+    assert np.abs(got - once).max() < 2.0**-6

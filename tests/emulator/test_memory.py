@@ -18,7 +18,7 @@ def buffer(size):
     return f"s_mov_b64 s[4:5], s[80:81]\ns_mov_b32 s6, {size}\ns_mov_b32 s7, 0x27000\n"
 
 
-@pytest.mark.parametrize("count,suffix", [(1, ""), (2, "x2"), (3, "x3"), (4, "x4")])
+@pytest.mark.parametrize(("count", "suffix"), [(1, ""), (2, "x2"), (3, "x3"), (4, "x4")])
 def test_loads_of_words(count, suffix):
     dst = "v8" if count == 1 else f"v[8:{7 + count}]"
     other = "v16" if count == 1 else f"v[16:{15 + count}]"
@@ -29,7 +29,8 @@ def test_loads_of_words(count, suffix):
     )
     g = asm.run(lines, {1: LANE * 20}, memory={"x": WORDS.copy()})
     for k in range(count):
-        assert (g.V[8 + k, 0] == WORDS[LANE * 5 + 1 + k]).all() and (g.V[16 + k, 0] == WORDS[LANE * 5 + 1 + k]).all()
+        assert (g.V[8 + k, 0] == WORDS[LANE * 5 + 1 + k]).all()
+        assert (g.V[16 + k, 0] == WORDS[LANE * 5 + 1 + k]).all()
 
 
 def test_bytes_and_shorts_extend_and_fill_halves():
@@ -52,7 +53,8 @@ def test_addresses_of_64_bits_and_negative_offsets():
         "flat_load_dword v5, v[2:3] offset:8\ns_waitcnt vmcnt(0)"
     )
     g = asm.run(lines, memory={"x": WORDS.copy()})
-    assert (g.V[4, 0] == WORDS[4]).all() and (g.V[5, 0] == WORDS[2]).all()
+    assert (g.V[4, 0] == WORDS[4]).all()
+    assert (g.V[5, 0] == WORDS[2]).all()
 
 
 def test_stores_of_every_size_touch_only_their_bytes():
@@ -64,15 +66,22 @@ def test_stores_of_every_size_touch_only_their_bytes():
                global_store_dwordx2 v1, v[2:3], s[80:81] offset:8"""
     asm.run(lines, {1: LANE * 16, 2: 0x44332211, 3: 0x88776655}, execute=0x3, memory={"y": out})
     row = [0x11, 0, 0x11, 0x22, 0, 0x33, 0x33, 0x44, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88]
-    assert out[:16].tolist() == row and out[16:32].tolist() == row and not out[32:].any()
+    assert out[:16].tolist() == row
+    assert out[16:32].tolist() == row
+    assert not out[32:].any()
 
 
 def test_buffer_lanes_outside_read_zero_and_drop_stores():
     out, found = WORDS.copy(), []
     lines = buffer(128) + "buffer_load_dword v2, v1, s[4:7], 0 offen\nbuffer_store_dword v3, v1, s[4:7], 0 offen\ns_waitcnt vmcnt(0)"
     g = asm.run(lines, {1: LANE * 4, 2: 77, 3: 5}, memory={"x": out}, found=found)
-    assert (g.V[2, 0, :32] == WORDS[:32]).all() and (g.V[2, 0, 32:] == 0).all() and (out[:32] == 5).all() and (out[32:] == WORDS[32:]).all()
-    assert [f.kind for f in found] == ["clamped_access"] * 2 and found[0].lanes == 32 and found[0].offset == 128
+    assert (g.V[2, 0, :32] == WORDS[:32]).all()
+    assert (g.V[2, 0, 32:] == 0).all()
+    assert (out[:32] == 5).all()
+    assert (out[32:] == WORDS[32:]).all()
+    assert [f.kind for f in found] == ["clamped_access"] * 2
+    assert found[0].lanes == 32
+    assert found[0].offset == 128
 
 
 def test_tritons_masked_lanes_are_no_finding():
@@ -83,12 +92,14 @@ def test_tritons_masked_lanes_are_no_finding():
         memory={"x": WORDS.copy()},
         found=found,
     )
-    assert not found and (g.V[2, 0, 8:] == 0).all()
+    assert not found
+    assert (g.V[2, 0, 8:] == 0).all()
 
 
 def test_scalar_loads():
     g = asm.run("s_load_dword s2, s[80:81], 0x8\ns_load_dwordx4 s[8:11], s[80:81], 0x10\ns_waitcnt lgkmcnt(0)", memory={"x": WORDS.copy()})
-    assert int(g.S[2, 0]) == WORDS[2] and [int(x) for x in g.S[8:12, 0]] == WORDS[4:8].tolist()
+    assert int(g.S[2, 0]) == WORDS[2]
+    assert [int(x) for x in g.S[8:12, 0]] == WORDS[4:8].tolist()
 
 
 def test_scratch_is_private_to_a_lane_and_a_wave():
@@ -98,12 +109,14 @@ def test_scratch_is_private_to_a_lane_and_a_wave():
     )
     start = np.stack([LANE, LANE + 1000])
     g = asm.run(lines, {1: start, 2: start + 7}, waves=2, scratch=16)
-    assert (g.V[4] == start).all() and (g.V[5] == start + 7).all() and (g.V[6] == (start & 255)).all()
+    assert (g.V[4] == start).all()
+    assert (g.V[5] == start + 7).all()
+    assert (g.V[6] == (start & 255)).all()
     with pytest.raises(MemoryFault, match="scratch"):
         asm.run("scratch_load_dword v1, off, off offset:16", scratch=16)
 
 
-@pytest.mark.parametrize("kind,size", [("b32", 4), ("b64", 8), ("b96", 12), ("b128", 16)])
+@pytest.mark.parametrize(("kind", "size"), [("b32", 4), ("b64", 8), ("b96", 12), ("b128", 16)])
 def test_lds_round_trip(kind, size):
     n = size // 4
     regs = "v2" if n == 1 else f"v[2:{1 + n}]"
@@ -221,7 +234,8 @@ def test_lds_atomics():
         "ds_write_b32 v1, v3\ns_waitcnt lgkmcnt(0)\nds_add_rtn_u32 v4, v1, v2\nds_max_i32 v1, v5\nds_read_b32 v6, v1\ns_waitcnt lgkmcnt(0)",
         {1: 0, 2: 1, 3: 0, 5: 50},
     )
-    assert sorted(int(x) for x in g.V[4, 0]) == list(range(64)) and (g.V[6, 0] == 64).all()
+    assert sorted(int(x) for x in g.V[4, 0]) == list(range(64))
+    assert (g.V[6, 0] == 64).all()
 
 
 @pytest.mark.parametrize(

@@ -61,10 +61,8 @@ def test_every_store(path, name):
     for lane in (0, 9, 63):
         words = b"".join(int(0x44332211 + lane + k).to_bytes(4, "little") for k in range(n))
         words = words[2:] if name.endswith("_d16_hi") else words
-        assert (
-            memory[lane * 32 + 16 : lane * 32 + 16 + size].tobytes() == words[:size]
-            and not memory[lane * 32 + 16 + size : lane * 32 + 48].any()
-        )
+        assert memory[lane * 32 + 16 : lane * 32 + 16 + size].tobytes() == words[:size]
+        assert not memory[lane * 32 + 16 + size : lane * 32 + 48].any()
 
 
 @pytest.mark.parametrize("name", [n for n in STORES if "_d16" not in n])

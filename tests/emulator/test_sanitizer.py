@@ -32,9 +32,9 @@ def test_a_wild_store_never_lands_in_another_tensor(offset):
     lines = "v_mov_b32_e32 v2, s82\nv_mov_b32_e32 v3, s83\nv_lshl_add_u64 v[2:3], v[4:5], 0, v[2:3]\nglobal_store_dword v[2:3], v1, off"
     with pytest.raises(MemoryFault) as caught:
         asm.run(lines, {4: offset & 0xFFFFFFFF, 5: 0xFFFFFFFF if offset < 0 else 0}, memory=others)
-    assert (
-        caught.value.finding.kind == "out_of_bounds_write" and caught.value.finding.tensor == "t1" and caught.value.finding.offset == offset
-    )
+    assert caught.value.finding.kind == "out_of_bounds_write"
+    assert caught.value.finding.tensor == "t1"
+    assert caught.value.finding.offset == offset
     assert all((t == X).all() for t in others.values())
 
 
@@ -87,7 +87,7 @@ def test_global_race_between_waves():
 
 
 @pytest.mark.parametrize(
-    "wait,fine", [("", False), ("s_waitcnt vmcnt(1)", False), ("s_waitcnt vmcnt(0)", True), ("s_waitcnt lgkmcnt(0)", False)]
+    ("wait", "fine"), [("", False), ("s_waitcnt vmcnt(1)", False), ("s_waitcnt vmcnt(0)", True), ("s_waitcnt lgkmcnt(0)", False)]
 )
 def test_a_result_used_before_its_wait(wait, fine):
     lines = f"global_load_dword v2, v1, s[80:81]\n{wait}\nv_add_u32_e32 v3, 1, v2"
@@ -102,7 +102,8 @@ def test_older_loads_are_valid_behind_a_partial_wait():
 
 def test_scalar_loads_are_valid_only_behind_a_full_wait():
     lines = "s_load_dword s2, s[80:81], 0x0\ns_load_dword s3, s[80:81], 0x4\ns_waitcnt lgkmcnt({})\ns_add_i32 s4, s2, s3"
-    assert kinds(lines.format(0), memory={"x": X.copy()}) == [] and kinds(lines.format(1), memory={"x": X.copy()}) == ["missing_wait"]
+    assert kinds(lines.format(0), memory={"x": X.copy()}) == []
+    assert kinds(lines.format(1), memory={"x": X.copy()}) == ["missing_wait"]
 
 
 def test_a_wait_is_missing_on_one_path_only():
@@ -119,9 +120,9 @@ def test_registers_that_nothing_wrote():
 
 
 def test_a_barrier_that_is_not_reached_by_all_waves():
+    lines = (
+        "v_readfirstlane_b32 s2, v0\ns_cmp_eq_u32 s2, 0\ns_cbranch_scc1 .LBB0_2\ns_barrier\n.LBB0_2:\n"
+        "s_cbranch_scc1 .LBB0_3\ns_branch .LBB0_4\n.LBB0_3:\ns_branch .LBB0_3\n.LBB0_4:"
+    )
     with pytest.raises(Deadlock):
-        lines = (
-            "v_readfirstlane_b32 s2, v0\ns_cmp_eq_u32 s2, 0\ns_cbranch_scc1 .LBB0_2\ns_barrier\n.LBB0_2:\n"
-            "s_cbranch_scc1 .LBB0_3\ns_branch .LBB0_4\n.LBB0_3:\ns_branch .LBB0_3\n.LBB0_4:"
-        )
         asm.run(lines, {0: np.stack([LANE, LANE + 64])}, waves=2)

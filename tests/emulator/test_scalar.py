@@ -155,4 +155,5 @@ def test_saveexec_switches_lanes():
         "s_and_saveexec_b64 s[4:5], s[2:3]\nv_mov_b32_e32 v1, 7\ns_or_b64 exec, exec, s[4:5]\nv_mov_b32_e32 v2, 9", scalars={2: 0xF0, 3: 0}
     )
     assert [int(x) for x in g.V[1, 0, 3:9]] == [0, 7, 7, 7, 7, 0]
-    assert (g.V[2] == 9).all() and int(g.s64(4)[0]) == M64
+    assert (g.V[2] == 9).all()
+    assert int(g.s64(4)[0]) == M64

@@ -70,7 +70,8 @@ def test_float_compares_and_their_exec_forms(test, kind):
     lines = "v_cmp_{t}_{k}_e64 s[10:11], {a}, {b}\nv_cmpx_{t}_{k}_e64 s[12:13], {a}, {b}\nv_mov_b32_e32 v9, 1"
     g = asm.run(lines.format(t=test, k=kind, a=operand(2, kind), b=operand(4, kind)), given(columns, kind) | {9: 0})
     want = [bool(FLOAT_TESTS[test](*rows[i % len(rows)])) for i in range(64)]
-    assert g.mask(10)[0].tolist() == want and g.mask(12)[0].tolist() == want
+    assert g.mask(10)[0].tolist() == want
+    assert g.mask(12)[0].tolist() == want
     assert (g.V[9, 0] == np.array(want, np.uint32)).all()
 
 
@@ -103,7 +104,7 @@ UNARY = {
 
 
 @pytest.mark.parametrize(
-    "kind,name", [("f16", n) for n in UNARY] + [("f64", n) for n in ("floor", "ceil", "trunc", "rndne", "sqrt", "rcp", "rsq")]
+    ("kind", "name"), [("f16", n) for n in UNARY] + [("f64", n) for n in ("floor", "ceil", "trunc", "rndne", "sqrt", "rcp", "rsq")]
 )
 def test_half_and_double_functions(kind, name):
     values = np.array([0.0, 0.5, 1.5, -2.5, 3.999, INF, NAN, 100.0, 0.001], NUMPY[kind])
@@ -114,7 +115,7 @@ def test_half_and_double_functions(kind, name):
 
 
 @pytest.mark.parametrize(
-    "name,fn",
+    ("name", "fn"),
     [
         ("v_fma_f16", lambda x, y, z: x * y + z),
         ("v_mad_f16", lambda x, y, z: x * y + z),
@@ -150,8 +151,10 @@ def test_double_division_pieces_and_conversions():
                v_cmp_class_f64_e64 s[4:5], v[4:5], v31"""
     g = asm.run(lines, given([x, y], "f64") | {30: 0xFFFFFFFB, 31: 0x80})
     assert result(g, 16, "f64")[:3].tolist() == pytest.approx((x[:3] / y[:3]).tolist(), rel=1e-15)
-    assert g.V[20, 0, :4].tolist() == [3, 7, 0, 0] and (result(g, 22, "f64") == -5.0).all()
-    assert same(result(g, 28, "f64")[:4], y) and same(result(g, 32, "f64")[:4], y % 1)
+    assert g.V[20, 0, :4].tolist() == [3, 7, 0, 0]
+    assert (result(g, 22, "f64") == -5.0).all()
+    assert same(result(g, 28, "f64")[:4], y)
+    assert same(result(g, 32, "f64")[:4], y % 1)
     assert g.mask(4)[0, :4].tolist() == [False, False, False, True]
 
 
@@ -181,7 +184,7 @@ def test_scalar_compares_with_immediates(test, kind):
 
 
 @pytest.mark.parametrize(
-    "name,fn",
+    ("name", "fn"),
     [
         ("and", lambda s, e: s & e),
         ("or", lambda s, e: s | e),
@@ -195,7 +198,8 @@ def test_scalar_compares_with_immediates(test, kind):
 def test_every_saveexec(name, fn):
     source, execute = 0xFF00FF00, 0xF0F0F0F0F0F0F0F0
     g = asm.run(f"s_{name}_saveexec_b64 s[4:5], s[2:3]", scalars={2: source, 3: 0}, execute=execute)
-    assert int(g.s64(4)[0]) == execute and int(g.s64(126)[0]) == fn(source, execute) & ((1 << 64) - 1)
+    assert int(g.s64(4)[0]) == execute
+    assert int(g.s64(126)[0]) == fn(source, execute) & ((1 << 64) - 1)
 
 
 def test_scalar_moves_that_depend_on_scc_and_wide_scalars():
@@ -222,14 +226,17 @@ def test_scalar_moves_that_depend_on_scc_and_wide_scalars():
     value = 0x1000000010
     g = asm.run(lines, scalars={2: value & 0xFFFFFFFF, 3: value >> 32}, scc=True)
     inverse = ~value & ((1 << 64) - 1)
-    assert int(g.S[4, 0]) == 16 and int(g.s64(6)[0]) == value and int(g.S[8, 0]) == 0xFFFFFFFE
+    assert int(g.S[4, 0]) == 16
+    assert int(g.s64(6)[0]) == value
+    assert int(g.S[8, 0]) == 0xFFFFFFFE
     assert [int(g.S[i, 0]) for i in (9, 10, 14, 15, 16, 20, 21)] == [1, 0, 4, 62, 2, 1, 0]
     assert int(g.s64(18)[0]) == ((1 << 40) - 1) << 3
     assert [int(g.s64(i)[0]) for i in (12, 22, 24, 26, 28)] == [inverse] * 5
 
 
 @pytest.mark.parametrize(
-    "name,size,depth,scaled", [("v_mfma_f32_16x16x128_f8f6f4", 16, 128, False), ("v_mfma_scale_f32_16x16x128_f8f6f4", 16, 128, True)]
+    ("name", "size", "depth", "scaled"),
+    [("v_mfma_f32_16x16x128_f8f6f4", 16, 128, False), ("v_mfma_scale_f32_16x16x128_f8f6f4", 16, 128, True)],
 )
 def test_widest_fp8_product(name, size, depth, scaled):
     rng = np.random.default_rng(4)

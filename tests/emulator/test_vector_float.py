@@ -56,7 +56,8 @@ def test_two_f16_sources(name):
     with np.errstate(all="ignore"):
         want = TWO[name](x, y).astype(np.float16)
     got = asm.run(f"v_{name}_f16_e32 v3, v1, v2", {1: x.view(np.uint16), 2: y.view(np.uint16)}).V[3, 0]
-    assert same(got.astype(np.uint16).view(np.float16), want) and (got >> 16 == 0).all()
+    assert same(got.astype(np.uint16).view(np.float16), want)
+    assert (got >> 16 == 0).all()
 
 
 @pytest.mark.parametrize("name", ["add", "mul", "max", "min"])
@@ -91,7 +92,8 @@ def test_fma_rounds_once():
             "v_fma_f32 v4, v1, v2, v3\nv_fmac_f32_e32 v3, v1, v2", {1: a.view(np.uint32), 2: b.view(np.uint32), 3: c.view(np.uint32)}
         )
         want = np.array([rounded(Fraction(float(p)) * Fraction(float(q)) + Fraction(float(r))) for p, q, r in zip(a, b, c, strict=False)])
-        assert same(np.where(want == 0, 0, got.F[4, 0]), np.where(want == 0, 0, want)) and same(got.F[3, 0], got.F[4, 0])
+        assert same(np.where(want == 0, 0, got.F[4, 0]), np.where(want == 0, 0, want))
+        assert same(got.F[3, 0], got.F[4, 0])
 
 
 ONE = {
@@ -125,8 +127,10 @@ def test_three_source_minimum_and_maximum():
             arch="gfx950",
         ).F[:, 0, 0]
         numbers = [x for x in row if not math.isnan(x)]
-        assert same(g[4], max(numbers, default=NAN)) and same(g[5], min(numbers, default=NAN))
-        assert same(g[6], NAN if len(numbers) < 3 else max(row)) and same(g[7], NAN if len(numbers) < 3 else min(row))
+        assert same(g[4], max(numbers, default=NAN))
+        assert same(g[5], min(numbers, default=NAN))
+        assert same(g[6], NAN if len(numbers) < 3 else max(row))
+        assert same(g[7], NAN if len(numbers) < 3 else min(row))
     assert float(asm.run("v_med3_f32 v4, v1, 0, 1.0", {1: asm.f32(7.0)}).F[4, 0, 0]) == 1.0
 
 
@@ -147,7 +151,8 @@ def test_sign_modifiers_clamp_and_output_scale():
         "v_add_f32_e64 v3, |v1|, -v2\nv_mul_f32_e64 v4, -|v1|, v2 mul:4\nv_add_f32_e64 v5, v1, v2 clamp\nv_mul_f32_e64 v6, -v1, 1.0 div:2",
         given,
     ).F[:, 0]
-    assert [float(g[i, 0]) for i in (3, 4, 5, 6)] == [2.75, -3.0, 0.0, 1.5] and float(g[5, 1]) == 0.0
+    assert [float(g[i, 0]) for i in (3, 4, 5, 6)] == [2.75, -3.0, 0.0, 1.5]
+    assert float(g[5, 1]) == 0.0
 
 
 def test_frexp_ldexp_and_class():
@@ -164,7 +169,7 @@ def test_frexp_ldexp_and_class():
 
 
 @pytest.mark.parametrize(
-    "test,fn",
+    ("test", "fn"),
     [
         ("lt", lambda x, y: x < y),
         ("eq", lambda x, y: x == y),
@@ -235,7 +240,8 @@ def test_packed_f32_selects_and_negates_halves():
         "v_pk_fma_f32 v[10:11], v[2:3], v[4:5], 1.0 op_sel_hi:[1,1,0]\nv_pk_mov_b32 v[2:3], v[2:3], v[4:5] op_sel:[1,0]",
         v,
     ).F[:, 0, 0]
-    assert [float(x) for x in g[6:12]] == [12.0, 21.0, -2.0, 20.0, 3.0, 201.0] and [float(x) for x in g[2:4]] == [10.0, 2.0]
+    assert [float(x) for x in g[6:12]] == [12.0, 21.0, -2.0, 20.0, 3.0, 201.0]
+    assert [float(x) for x in g[2:4]] == [10.0, 2.0]
 
 
 def test_op_sel_reaches_the_upper_half():

@@ -148,7 +148,7 @@ def test_bitop3_is_its_truth_table(truth):
 
 
 @pytest.mark.parametrize(
-    "name,fn",
+    ("name", "fn"),
     [
         ("v_lshlrev_b64", lambda n, x: x << (n & 63)),
         ("v_lshrrev_b64", lambda n, x: x >> (n & 63)),
@@ -173,8 +173,10 @@ def test_carry_instructions_and_wide_multiply_add():
     for x, y in itertools.product(EDGES, EDGES):
         v = asm.run(lines, {1: x, 2: y, 12: 5, 13: 0x80000000}).V[:, 0, 3]
         carry, borrow = x + y > M32, y > x
-        assert int(v[3]) == (x + y) & M32 and int(v[4]) == (2 * x + carry) & M32
-        assert int(v[5]) == (x - y) & M32 and int(v[6]) == (x - y - borrow) & M32
+        assert int(v[3]) == (x + y) & M32
+        assert int(v[4]) == (2 * x + carry) & M32
+        assert int(v[5]) == (x - y) & M32
+        assert int(v[6]) == (x - y - borrow) & M32
         assert int(v[11]) << 32 | int(v[10]) == (x * y + 0x8000000000000005) & M64
         assert int(v[15]) << 32 | int(v[14]) == (s(x) * s(y) + 0x8000000000000005) & M64
         assert int(v[17]) << 32 | int(v[16]) == (0x8000000000000005 * 9) & M64
@@ -182,18 +184,19 @@ def test_carry_instructions_and_wide_multiply_add():
 
 def test_unsigned_clamp_saturates():
     g = asm.run("v_sub_u32_e64 v3, v1, v2 clamp\nv_add_u32_e64 v4, v1, v2 clamp", {1: 5, 2: 0xFFFFFFFE})
-    assert int(g.V[3, 0, 0]) == 0 and int(g.V[4, 0, 0]) == M32
+    assert int(g.V[3, 0, 0]) == 0
+    assert int(g.V[4, 0, 0]) == M32
 
 
 @pytest.mark.parametrize(
-    "select,value", [("BYTE_0", 0xDD), ("BYTE_3", 0xAA), ("WORD_0", 0xCCDD), ("WORD_1", 0xAABB), ("DWORD", 0xAABBCCDD)]
+    ("select", "value"), [("BYTE_0", 0xDD), ("BYTE_3", 0xAA), ("WORD_0", 0xCCDD), ("WORD_1", 0xAABB), ("DWORD", 0xAABBCCDD)]
 )
 def test_sdwa_selects_sources(select, value):
     g = asm.run(f"v_add_u32_sdwa v3, v1, v2 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:{select} src1_sel:DWORD", {1: 0xAABBCCDD, 2: 1})
     assert int(g.V[3, 0, 5]) == (value + 1) & M32
 
 
-@pytest.mark.parametrize("unused,value", [("UNUSED_PRESERVE", 0x11F13344), ("UNUSED_PAD", 0x00F10000), ("UNUSED_SEXT", 0xFFF10000)])
+@pytest.mark.parametrize(("unused", "value"), [("UNUSED_PRESERVE", 0x11F13344), ("UNUSED_PAD", 0x00F10000), ("UNUSED_SEXT", 0xFFF10000)])
 def test_sdwa_destination(unused, value):
     g = asm.run(
         f"v_or_b32_sdwa v3, v1, v2 dst_sel:BYTE_2 dst_unused:{unused} src0_sel:BYTE_0 src1_sel:BYTE_0", {1: 0xF0, 2: 0x01, 3: 0x11223344}
@@ -220,4 +223,6 @@ def test_inactive_lanes_keep_their_values_and_16_bit_results_clear_the_upper_hal
 
 def test_accumulators_are_registers_of_their_own():
     g = asm.run("v_accvgpr_write_b32 a3, v1\nv_mov_b32_e32 v3, 9\nv_accvgpr_read_b32 v4, a3\nv_accvgpr_mov_b32 a5, a3", {1: 7})
-    assert int(g.V[4, 0, 0]) == 7 and int(g.V[256 + 5, 0, 0]) == 7 and int(g.V[3, 0, 0]) == 9
+    assert int(g.V[4, 0, 0]) == 7
+    assert int(g.V[256 + 5, 0, 0]) == 7
+    assert int(g.V[3, 0, 0]) == 9

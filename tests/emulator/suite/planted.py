@@ -95,13 +95,13 @@ def row_end_store_is_out_of_bounds_and_a_race(device):
     fault, _ = faults(device, lambda: fill_rows[(2,)](rows, 257, 257, 512))
     assert (fault.kind, fault.tensor) == ("out_of_bounds_write", "y"), fault
     fault, found = faults(device, lambda: fill_rows[(2,)](torch.zeros(2, 512), 257, 257, 512))
-    assert fault is None and [f.kind for f in found][:1] == ["race"] and found[0].tensor == "y", found
+    assert fault is None and [f.kind for f in found][:1] == ["race"] and found[0].tensor == "y", found  # noqa: PT018
 
 
 def poisoned_memory_is_found_when_read(device):
     x = device.poison(torch.empty(256))
     _, found = faults(device, lambda: copy[(1,)](x, torch.zeros(256), 256, 256, True))
-    assert [f.kind for f in found] == ["uninitialised_read"] and found[0].tensor == "x" and found[0].lanes == 256, found
+    assert [f.kind for f in found] == ["uninitialised_read"] and found[0].tensor == "x" and found[0].lanes == 256, found  # noqa: PT018
     out = device.poison(torch.empty(256))
     copy[(1,)](torch.ones(256), out, 256, 256, True)
     device.uninitialised.clear()
@@ -127,7 +127,7 @@ def offsets_past_2_to_the_31(device):
     far_row[(1,)](y, 2, 2**30, True)
     assert y[2**31].item() == 7.0
     fault, _ = faults(device, lambda: far_row[(1,)](y, 2, 2**30, False))
-    assert fault.kind == "out_of_bounds_write" and fault.tensor == "y" and fault.offset == -(2**33), fault
+    assert fault.kind == "out_of_bounds_write" and fault.tensor == "y" and fault.offset == -(2**33), fault  # noqa: PT018
 
 
 def autotuning_runs(device):
@@ -160,7 +160,8 @@ def cuda_means_this_device(device):
     x = torch.ones(256, device="cuda")
     y = torch.zeros(256).cuda().to("cuda:0")
     copy[(1,)](x, y, 256, 256, True)
-    assert x.device.type == y.device.type == "cpu" and bool(y.all())
+    assert x.device.type == y.device.type == "cpu"
+    assert bool(y.all())
 
 
 def both_targets_in_one_process(device):
@@ -168,7 +169,8 @@ def both_targets_in_one_process(device):
     with emulator.install(other) as second:
         y = torch.zeros(256)
         copy[(1,)](torch.ones(256), y, 256, 256, True)
-        assert len(second.statistics) == 1 and y.all()
+        assert len(second.statistics) == 1
+        assert y.all()
     before = len(device.statistics)
     copy[(1,)](torch.ones(256), torch.zeros(256), 256, 256, True)
     assert len(device.statistics) == before + 1
@@ -179,8 +181,14 @@ def inspection_of_a_compiled_kernel(device):
 
     kernel = gluon_double[(4,)](torch.randn(1000), torch.zeros(1000), 1000, 256, num_warps=4)
     row = figures.summary(kernel.asm["amdgcn"], kernel.metadata.num_warps, kernel.metadata.shared)
-    assert row["arch"] == device.arch and row["kernel"] == "gluon_double" and row["vgpr_spills"] == 0 and row["lds_bytes"] == 0
-    assert 0 < row["vgprs"] < 64 and row["occupancy"] == 8 and row["code_bytes"] > 100 and row["matrix"] == {}
+    assert row["arch"] == device.arch
+    assert row["kernel"] == "gluon_double"
+    assert row["vgpr_spills"] == 0
+    assert row["lds_bytes"] == 0
+    assert 0 < row["vgprs"] < 64
+    assert row["occupancy"] == 8
+    assert row["code_bytes"] > 100
+    assert row["matrix"] == {}
 
 
 CHECKS = (
