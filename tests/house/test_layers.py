@@ -15,7 +15,7 @@ AGENT_MAY_IMPORT = {
     "": {"torch"},
     "kernels": {"torch"} | KERNEL_PACKAGES,
     "providers": {"torch"} | KERNEL_PACKAGES,
-    "emulator": {"torch", "numpy"},
+    "emulator": {"torch", "numpy", "triton"},
 }
 
 

@@ -1,0 +1,95 @@
+"""One launch: places the call's tensors in the arena, fills the argument block, runs the text, and reports what it met."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from .arguments import Argument, scalar_bytes
+from .errors import NotEmulated
+from .machine import Machine
+from .memory import Arena
+
+KERNARG_BASE = 1 << 36
+
+
+class View:
+    """A tensor argument as bytes: address on the host, extent in bytes from its first to its last element."""
+
+    def __init__(self, argument: Argument) -> None:
+        tensor = argument.value
+        self.name, self.tensor = argument.name, tensor
+        self.start = int(tensor.data_ptr())
+        size = 0
+        if tensor.numel():
+            size = (sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=False)) + 1) * tensor.element_size()
+        self.end = self.start + size
+
+
+def host_bytes(start: int, size: int) -> np.ndarray:
+    """Host memory as uint8 [size], not copied."""
+    if size == 0:
+        return np.zeros(0, np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(start))
+
+
+def place(arena: Arena, views: list[View], device: Any) -> dict[str, int]:
+    """Gives every tensor its address. Overlapping tensors share a region; others never do, even in one storage."""
+    groups: list[list[View]] = []
+    for view in sorted(views, key=lambda v: v.start):
+        if groups and groups[-1] and view.start < max(v.end for v in groups[-1]) and view.end > view.start:
+            groups[-1].append(view)
+        else:
+            groups.append([view])
+    address: dict[str, int] = {}
+    for members in groups:
+        start, end = min(v.start for v in members), max(v.end for v in members)
+        name = "+".join(dict.fromkeys(v.name for v in sorted(members, key=lambda v: views.index(v))))
+        fixed = next((device.bases[v.name] for v in members if v.name in device.bases), None)
+        writable = not any(v.start in device.protected for v in members)
+        base = arena.add(name, host_bytes(start, end - start), start % 4096, writable, start in device.uninitialised, fixed)
+        for v in members:
+            address[v.name] = base + v.start - start
+    return address
+
+
+def run(machine: Machine, arguments: list[Argument], grid: tuple[int, int, int], waves: int, shared: int, device: Any) -> None:
+    """Runs a decoded kernel on a call's arguments. Raises MemoryFault, NotEmulated or Deadlock."""
+    arena = machine.arena = Arena()
+    views = [View(a) for a in arguments if hasattr(a.value, "data_ptr")]
+    for view in views:
+        if view.tensor.device.type != "cpu":
+            raise NotEmulated(f"argument {view.name} is on {view.tensor.device}")
+    address = place(arena, views, device)
+    descriptor = machine.text.descriptor
+    block = np.zeros(max(16, descriptor["kernarg_size"]), np.uint8)
+    explicit = [a for a in machine.text.arguments if not a.kind.startswith("hidden")]
+    if len(explicit) < len(arguments):
+        raise NotEmulated(f"{len(arguments)} arguments for {len(explicit)} in the argument block")
+    for argument, spec in zip(arguments, explicit, strict=False):
+        value = address.get(argument.name, argument.value) if hasattr(argument.value, "data_ptr") else argument.value
+        value = 0 if value is None else value
+        kind = "i64" if argument.type.startswith("*") else argument.type
+        block[spec.offset : spec.offset + spec.size] = np.frombuffer(scalar_bytes(kind, value, spec.size), np.uint8)
+    hidden = {f"hidden_block_count_{a}": n for a, n in zip("xyz", grid, strict=False)}
+    hidden |= {"hidden_group_size_x": 64 * waves, "hidden_group_size_y": 1, "hidden_group_size_z": 1, "hidden_grid_dims": 3}
+    for spec in machine.text.arguments:
+        if spec.kind in hidden:
+            block[spec.offset : spec.offset + spec.size] = np.frombuffer(hidden[spec.kind].to_bytes(spec.size, "little"), np.uint8)
+    arena.add("kernel arguments", block, base=KERNARG_BASE, writable=False)
+    preload = descriptor.get("user_sgpr_kernarg_preload_length", 0)
+    user = np.concatenate([np.array([KERNARG_BASE & 0xFFFFFFFF, KERNARG_BASE >> 32], np.uint32), _preloaded(block, preload, descriptor)])
+    if len(user) != descriptor["user_sgpr_count"]:
+        raise NotEmulated(f"{descriptor['user_sgpr_count']} user scalar registers")
+    with np.errstate(all="ignore"):
+        machine.run(grid, waves, user, shared, device.budget)
+
+
+def _preloaded(block: np.ndarray, length: int, descriptor: dict[str, int]) -> np.ndarray:
+    offset = 4 * descriptor.get("user_sgpr_kernarg_preload_offset", 0)
+    words = np.zeros(length, np.uint32)
+    available = block[offset : offset + 4 * length]
+    words[: available.size // 4] = available[: available.size // 4 * 4].view(np.uint32)
+    return words
