@@ -27,8 +27,8 @@ TOOLS = ["pytest>=8.0", "pytest-timeout>=2.3", "hypothesis>=6.100"]
 # pandas 2.0 was built before numpy 2 and does not say so.
 BESIDE_THE_OLDEST = ["numpy<2"]
 TORCH_SIDE = {"torch", "triton", "numpy", "aiter", "kvcheck_references"}
-STARTS_ONE_WITH_TORCH = "test_kernels_"
-"""Beginning of the test files that import no torch themselves, but run kernels in a process of their own."""
+START_ONE_WITH_TORCH = ("test_kernels_", "test_execute_launch", "test_execute_zipapp")
+"""Beginnings of the test files that import no torch themselves, but start a process that does."""
 SHARED_WITH_THE_AGENT = {"kvcheck.agent.protocol", "kvcheck.agent.specs", "kvcheck.agent.precision"}
 
 
@@ -45,7 +45,7 @@ def imported(path: Path) -> set[str]:
 
 def is_of_the_front(path: Path) -> bool:
     """Whether a test file needs neither torch nor the agent's own modules nor a running agent."""
-    if path.name.startswith(STARTS_ONE_WITH_TORCH):
+    if path.name.startswith(START_ONE_WITH_TORCH):
         return False
     names = imported(path)
     own = {".".join(name.split(".")[:3]) for name in names if name.startswith("kvcheck.agent.")}

@@ -178,6 +178,6 @@ def test_five_thousand_rows_are_quick():
     assert len(run["cases"]) > 5000
     csv.render({"cases": run["cases"][:1]})  # pandas is imported here, not timed below
     for render in (json_format.render, csv.render, markdown.render, lambda r: table.render(r, terminal=True, width=120, colour=True)):
-        start = time.perf_counter()
+        start = time.process_time()  # the machine may be busy with other tests
         render(run)
-        assert time.perf_counter() - start < 5
+        assert time.process_time() - start < 5
