@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kvcheck.report.words import error_text, findings, threshold_sentence
+from kvcheck.report.words import error_text, findings, rows, threshold_sentence
 from kvcheck.report.words.choose import around, failures, most_telling
 from kvcheck.report.words.findings import headline
 from kvcheck.report.words.numbers import number, share
@@ -167,3 +167,11 @@ def test_rows_around_a_flip_are_of_its_provider_and_point():
     assert {(r["provider"], r["params"]["num_heads"]) for r in chosen} == {("triton", 64)}
     low = {**threshold, "flips": [{"last_pass": 2, "first_fail": 1}]}
     assert [r["params"]["context_len"] for r in around(cases, low)] == list(range(1, 9))
+
+
+def test_the_reproducers_number_stands_beside_an_invalid_case_and_says_what_it_is_worth():
+    row = {"verdict": "invalid_case", "provider": "p", "id": "c", "metrics": {"topk_positional_match": 0.00195}, "trivial": ["topk_set_match"]}
+    assert rows.set_match(row) == "trivial, positional 0.0020"
+    assert rows.set_match({**row, "verdict": "pass"}) == "trivial"
+    told = " ".join(findings({"cases": [row]}))
+    assert "no evidence that a kernel is right" in told and "no evidence that a kernel is wrong" in told

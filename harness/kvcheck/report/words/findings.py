@@ -44,7 +44,7 @@ def findings(run: dict[str, Any], quote: Quote = line) -> list[str]:
     for name in dict.fromkeys(str(row.get("provider")) for row in cases):
         paragraphs.append(_provider(name, [row for row in cases if str(row.get("provider")) == name], quote))
     paragraphs += [threshold_sentence(threshold, quote) for threshold in run.get("thresholds") or []]
-    return paragraphs + [text for text in (_trivial(cases), _old_wheel(run), _plain_triton(run)) if text]
+    return paragraphs + [text for text in (_trivial(cases), _positional(cases), _old_wheel(run), _plain_triton(run)) if text]
 
 
 def _provider(name: str, cases: list[dict[str, Any]], quote: Quote) -> str:
@@ -76,6 +76,19 @@ def _trivial(cases: list[dict[str, Any]]) -> str | None:
         return None
     text = f"In {count(len(blind))} of {some(len(judged), 'judged case')} no row is longer than topk: top-k could not have failed"
     return text + " there, its metrics are trivial and no evidence of a pass; in those cases the other checks decided."
+
+
+def _positional(cases: list[dict[str, Any]]) -> str | None:
+    shown = [
+        row for row in cases if rows.verdict(row) == "invalid_case" and (row.get("metrics") or {}).get("topk_positional_match") is not None
+    ]
+    if not shown:
+        return None
+    return (
+        "Positional match compares sorted lists of min(topk, length) positions entry by entry, as quick reproducers do: up to topk it "
+        "selects every position and is no evidence that a kernel is right, past it one differing member shifts all that follow and a "
+        "low number is no evidence that a kernel is wrong. On an invalid case neither is."
+    )
 
 
 def _old_wheel(run: dict[str, Any]) -> str | None:

@@ -73,13 +73,16 @@ def ratio(row: Row, *, model: bool = True) -> str:
 
 def set_match(row: Row) -> str:
     """The raw set match beside its chance level; `trivial` where it could not have failed."""
-    if trivial(row, "topk_set_match"):
-        return "trivial"
     metrics = row.get("metrics") or {}
+    # What a quick reproducer prints, beside an input that can prove nothing.
+    positional = metrics.get("topk_positional_match") if verdict(row) == "invalid_case" else None
+    shown = "" if positional is None else f", positional {share(positional)}"
+    if trivial(row, "topk_set_match"):
+        return "trivial" + shown
     if metrics.get("topk_set_match") is None:
-        return "-"
+        return "-" + shown
     chance = metrics.get("topk_set_match_chance")
-    return f"{share(metrics['topk_set_match'])} (chance {'unknown' if chance is None else share(chance)})"
+    return f"{share(metrics['topk_set_match'])} (chance {'unknown' if chance is None else share(chance)}){shown}"
 
 
 def place(row: Row) -> str:
