@@ -101,7 +101,7 @@ def test_the_front_runs_on(version: str, root: Path, tmp_path: Path, interpreter
         pytest.skip(f"no Python {version} with venv on this machine")
     python = str(environment(root, version, interpreters[version]))
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    env["PYTHONPATH"] = str(root / "harness")
+    env["PYTHONPATH"] = os.pathsep.join([str(root / "harness"), str(root / "references")])
 
     def run(*command: str, folder: Path = root) -> str:
         result = subprocess.run([python, *command], cwd=folder, env=env, capture_output=True, text=True, timeout=400, check=False)
