@@ -22,6 +22,7 @@ import tomllib
 
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 OLDEST = VERSIONS[0]
+RUNNING = "%d.%d" % sys.version_info[:2]
 FOLDERS = ("unit", "search")
 TOOLS = ["pytest>=8.0", "pytest-timeout>=2.3", "hypothesis>=6.100"]
 # pandas 2.0 was built before numpy 2 and does not say so.
@@ -110,8 +111,9 @@ def test_the_front_runs_on(version: str, root: Path, tmp_path: Path, interpreter
 
     tell = "import importlib.util, sys; print('%d.%d' % sys.version_info[:2], importlib.util.find_spec('torch'))"
     assert run("-c", tell).split() == [version, "None"]
-    said = run("-m", "pytest", "-q", "-p", "no:cacheprovider", *front_tests)
-    assert int(re.search(r"(\d+) passed", said)[1]) >= len(front_tests), said[-2000:]
+    if version != RUNNING:  # this Python runs them as it is
+        said = run("-m", "pytest", "-q", "-p", "no:cacheprovider", *front_tests)
+        assert int(re.search(r"(\d+) passed", said)[1]) >= len(front_tests), said[-2000:]
     # The agent is this Python, which has torch: two interpreters in one run.
     words = ["run", "smoke", "--provider", "torch_eager", "--device", "cpu", "--python", sys.executable, "--out", "out"]
     run("-m", "kvcheck.cli.main", *words, folder=tmp_path)
