@@ -22,7 +22,7 @@ import tomllib
 
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 OLDEST = VERSIONS[0]
-RUNNING = "%d.%d" % sys.version_info[:2]
+RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"
 FOLDERS = ("unit", "search")
 TOOLS = ["pytest>=8.0", "pytest-timeout>=2.3", "hypothesis>=6.100"]
 # pandas 2.0 was built before numpy 2 and does not say so.
