@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from kvcheck.cases.model import Case
-from kvcheck.execute.errors import JournalError, UsageError
-from kvcheck.execute.journal import Journal, key, plan_hash, refuse_leftovers
-from kvcheck.execute.shards import parse_shard, shard
+from kvcheck.execute.errors import JournalError
+from kvcheck.execute.journal import Journal, key, plan_hash
 
 CASE = Case(id="c[topk=8]", case_file="c", op="topk_per_row", provider="triton", params={"topk": 8}, seed=1)
 PASS, ERROR = {"verdict": "pass", "message": ""}, {"verdict": "harness_error", "message": "no agent"}
@@ -85,16 +84,6 @@ def test_another_plans_journal_is_not_continued(path):
     assert caught.value.exit_code == 2
 
 
-def test_a_run_is_not_overwritten(path, tmp_path):
-    with pytest.raises(JournalError, match="--resume"):
-        reopened(path, resume=False)
-    with pytest.raises(JournalError, match="--resume"):
-        refuse_leftovers(path.parent)
-    with pytest.raises(JournalError, match="folder"):
-        refuse_leftovers(path)
-    refuse_leftovers(tmp_path / "new")
-
-
 def test_two_runs_do_not_write_one_journal(path):
     first = Journal(path, "p", resume=True)
     with pytest.raises(JournalError, match="in use"):
@@ -106,17 +95,3 @@ def test_two_runs_do_not_write_one_journal(path):
 def test_a_plans_hash_does_not_depend_on_the_order_of_keys():
     assert plan_hash({"a": 1, "b": [1, 2]}) == plan_hash({"b": [1, 2], "a": 1})
     assert plan_hash({"a": 1}) != plan_hash({"a": 2})
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 7, 20])
-def test_shards_are_all_of_a_run_once(count):
-    items = list(range(13))
-    parts = [shard(items, *parse_shard(f"{i}/{count}")) for i in range(1, count + 1)]
-    assert sorted(sum(parts, [])) == items
-    assert max(map(len, parts)) - min(map(len, parts)) <= 1
-
-
-@pytest.mark.parametrize("text", ["0/4", "5/4", "1", "a/b", "-1/4", "1/0", "1/4/2"])
-def test_a_shard_that_cannot_be_is_a_usage_error(text):
-    with pytest.raises(UsageError, match="--shard"):
-        parse_shard(text)

@@ -27,18 +27,6 @@ def key(case: Case) -> str:
     return plan_hash(case.request())
 
 
-def refuse_leftovers(out: Path) -> None:
-    """Sees to it that a new run does not land on top of an old one.
-
-    Raises:
-        JournalError: `out` has something in it.
-    """
-    if out.exists() and not out.is_dir():
-        raise JournalError(f"--out: expected a folder, got the file {out}")
-    if out.is_dir() and any(out.iterdir()):
-        raise JournalError(f"--out: {out} is not empty; expected a new or empty folder, or --resume to go on with the run in it")
-
-
 class Journal:
     """Rows by case, appended and flushed to the disk one by one.
 
