@@ -55,3 +55,11 @@ def scalar_bytes(kind: str, value: Any, size: int) -> bytes:
         bits = struct.unpack("<I", struct.pack("<f", value))[0]
         return struct.pack("<H", (bits + 0x7FFF + (bits >> 16 & 1)) >> 16)
     return (int(value) & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
+
+
+def extent(tensor: Any) -> tuple[int, int]:
+    """Addresses of a tensor's first byte and of the byte behind its last element."""
+    start, size = int(tensor.data_ptr()), 0
+    if tensor.numel():
+        size = (sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=False)) + 1) * tensor.element_size()
+    return start, start + size

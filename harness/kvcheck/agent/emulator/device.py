@@ -12,7 +12,7 @@ from typing import Any
 
 from . import driver, redirect
 from . import launch as launching
-from .arguments import flatten
+from .arguments import extent, flatten
 from .errors import EmulatorError
 from .findings import KINDS, Finding, Findings
 from .machine import Machine
@@ -45,8 +45,8 @@ class Device:
         self.arch, self.detect, self.budget = arch, tuple(detect), budget
         self.findings: list[Finding] = []
         self.statistics: list[dict[str, Any]] = []
-        self.uninitialised: set[int] = set()
-        self.protected: set[int] = set()
+        self.uninitialised: list[tuple[int, Any]] = []
+        self.protected: list[tuple[int, int]] = []
         self.bases: dict[str, int] = {}
         self._machines: dict[str, Machine] = {}
         self._previous: Any = None
@@ -54,14 +54,24 @@ class Device:
         self._mode: Any = None
 
     def poison(self, tensor: Any) -> Any:
-        """Marks a tensor's memory as never written, so that a kernel that reads it before writing it is found. Returns the tensor."""
-        self.uninitialised.add(int(tensor.data_ptr()))
+        """Marks a tensor's memory as never written: bytes that still hold what they hold now are unwritten, whoever else writes them.
+
+        A kernel that reads such bytes before it writes them is found. Returns the tensor.
+        """
+        start, end = extent(tensor)
+        self.uninitialised.append((start, launching.host_bytes(start, end - start).copy()))
         return tensor
 
     def protect(self, tensor: Any) -> Any:
-        """Marks a tensor as an input: a store to it is a finding. Returns the tensor."""
-        self.protected.add(int(tensor.data_ptr()))
+        """Marks a tensor as an input: a store to any of its bytes is a finding. Returns the tensor."""
+        self.protected.append(extent(tensor))
         return tensor
+
+    def forget(self) -> None:
+        """Begins a new call: no findings, no marks, no statistics."""
+        for kept in (self.findings, self.statistics, self.uninitialised, self.protected):
+            kept.clear()
+        self.bases.clear()
 
     def put_at(self, argument: str, address: int) -> None:
         """Places the tensor of an argument at an address of choice (for offsets past 2^31 without the memory)."""

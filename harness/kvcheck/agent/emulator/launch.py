@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import Argument, scalar_bytes
+from .arguments import Argument, extent, scalar_bytes
 from .errors import NotEmulated
 from .machine import Machine
 from .memory import Arena
@@ -21,11 +21,7 @@ class View:
     def __init__(self, argument: Argument) -> None:
         tensor = argument.value
         self.name, self.tensor = argument.name, tensor
-        self.start = int(tensor.data_ptr())
-        size = 0
-        if tensor.numel():
-            size = (sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=False)) + 1) * tensor.element_size()
-        self.end = self.start + size
+        self.start, self.end = extent(tensor)
 
 
 def host_bytes(start: int, size: int) -> np.ndarray:
@@ -33,6 +29,17 @@ def host_bytes(start: int, size: int) -> np.ndarray:
     if size == 0:
         return np.zeros(0, np.uint8)
     return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(start))
+
+
+def unwritten(memory: np.ndarray, start: int, marks: list[tuple[int, np.ndarray]]) -> np.ndarray | None:
+    """Bytes of a region that were marked as never written and still hold what they held then: bool [size], or None where there are none."""
+    found = None
+    for first, before in marks:
+        low, high = max(first, start), min(first + before.size, start + memory.size)
+        if low < high:
+            found = np.zeros(memory.size, bool) if found is None else found
+            found[low - start : high - start] = memory[low - start : high - start] == before[low - first : high - first]
+    return found
 
 
 def place(arena: Arena, views: list[View], device: Any) -> dict[str, int]:
@@ -48,8 +55,9 @@ def place(arena: Arena, views: list[View], device: Any) -> dict[str, int]:
         start, end = min(v.start for v in members), max(v.end for v in members)
         name = "+".join(dict.fromkeys(v.name for v in sorted(members, key=lambda v: views.index(v))))
         fixed = next((device.bases[v.name] for v in members if v.name in device.bases), None)
-        writable = not any(v.start in device.protected for v in members)
-        base = arena.add(name, host_bytes(start, end - start), start % 4096, writable, start in device.uninitialised, fixed)
+        memory = host_bytes(start, end - start)
+        writable = not any(low < end and high > start for low, high in device.protected)
+        base = arena.add(name, memory, start % 4096, writable, unwritten(memory, start, device.uninitialised), fixed)
         for v in members:
             address[v.name] = base + v.start - start
     return address

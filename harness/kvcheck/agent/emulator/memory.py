@@ -19,10 +19,10 @@ I64, U32 = np.int64, np.uint32
 class Region:
     """One tensor (or several that overlap): where it lies, its bytes, and the sanitizer's shadows."""
 
-    def __init__(self, name: str, base: int, memory: np.ndarray, writable: bool = True, uninitialised: bool = False) -> None:
+    def __init__(self, name: str, base: int, memory: np.ndarray, writable: bool = True, unwritten: np.ndarray | None = None) -> None:
         self.name, self.base, self.size, self.end = name, base, memory.size, base + memory.size
         self.memory, self.writable = memory, writable
-        self.unwritten: np.ndarray | None = np.ones(memory.size, bool) if uninitialised else None
+        self.unwritten = unwritten
         self.writer: np.ndarray | None = None
         aligned = base % 4 == 0
         whole = memory.size // 4 * 4
@@ -49,13 +49,13 @@ class Arena:
         self.on_store: Callable[[Region, np.ndarray, int, np.ndarray], None] | None = None
 
     def add(
-        self, name: str, memory: np.ndarray, low_bits: int = 0, writable: bool = True, uninitialised: bool = False, base: int | None = None
+        self, name: str, memory: np.ndarray, low_bits: int = 0, writable: bool = True, unwritten: np.ndarray | None = None, base: int | None = None
     ) -> int:
         """Places bytes (uint8 [n]) and returns their address; `low_bits` are the address modulo 4096, so that alignment is as on the
-        host."""
+        host; `unwritten` (bool [n]) says which nobody wrote yet."""
         if base is None:
             base = ((len(self.regions) + 1) << SLOT_BITS) + HALF + low_bits % 4096
-        region = Region(name, base, memory, writable, uninitialised)
+        region = Region(name, base, memory, writable, unwritten)
         self.regions.append(region)
         if not writable:
             self.protected.append(region)
