@@ -87,12 +87,27 @@ def run(machine: Machine, arguments: list[Argument], grid: tuple[int, int, int],
         if spec.kind in hidden:
             block[spec.offset : spec.offset + spec.size] = np.frombuffer(hidden[spec.kind].to_bytes(spec.size, "little"), np.uint8)
     arena.add("kernel arguments", block, base=KERNARG_BASE, writable=False)
-    preload = descriptor.get("user_sgpr_kernarg_preload_length", 0)
-    user = np.concatenate([np.array([KERNARG_BASE & 0xFFFFFFFF, KERNARG_BASE >> 32], np.uint32), _preloaded(block, preload, descriptor)])
+    user = user_scalars(block, descriptor)
     if len(user) != descriptor["user_sgpr_count"]:
         raise NotEmulated(f"{descriptor['user_sgpr_count']} user scalar registers")
     with np.errstate(all="ignore"):
         machine.run(grid, waves, user, shared, device.budget)
+
+
+USER_SGPRS = ("dispatch_ptr", "queue_ptr", "kernarg_segment_ptr", "dispatch_id")
+"""Pairs of scalar registers that a kernel may ask for, in the order of the ABI. Only the argument block's address means anything here: a
+kernel that reads the others' memory faults, as nothing lies at address 0."""
+
+
+def user_scalars(block: np.ndarray, descriptor: dict[str, int]) -> np.ndarray:
+    """The first scalar registers of every wave: the pairs that the descriptor enables, then the preloaded arguments."""
+    pairs = [
+        (KERNARG_BASE & 0xFFFFFFFF, KERNARG_BASE >> 32) if name == "kernarg_segment_ptr" else (0, 0)
+        for name in USER_SGPRS
+        if descriptor.get(f"user_sgpr_{name}", int(name == "kernarg_segment_ptr"))
+    ]
+    preload = descriptor.get("user_sgpr_kernarg_preload_length", 0)
+    return np.concatenate([np.array(pairs, np.uint32).reshape(-1), _preloaded(block, preload, descriptor)])
 
 
 def _preloaded(block: np.ndarray, length: int, descriptor: dict[str, int]) -> np.ndarray:

@@ -88,7 +88,9 @@ def parse(text: str) -> Text:
 
     Raises: NotEmulated for text that is not understood.
     """
-    arch = (re.search(r'\.amdgcn_target "amdgcn-amd-amdhsa--(\w+)', text) or re.search(r"()", text)).group(1)
+    target = re.search(r'\.amdgcn_target "[^"]*-(gfx\w+)', text)  # amdgcn-amd-amdhsa--gfx950, or amdgpu9.50-amd-amdhsa-unknown-gfx950
+    if not target:
+        raise NotEmulated("no target in the text")
     found = re.search(r"\.type\s+([\w$.]+),@function", text)
     if not found:
         raise NotEmulated("no kernel function in the text")
@@ -138,7 +140,7 @@ def parse(text: str) -> Text:
                 raise NotEmulated(f"{mnemonic} {word}", number)
             modifiers[key] = value
         instructions.append(Instruction(mnemonic, operands, modifiers, number, source, body))
-    return Text(name, arch, instructions, labels, _descriptor(text), _arguments(text), _information(text))
+    return Text(name, target.group(1), instructions, labels, _descriptor(text), _arguments(text), _information(text))
 
 
 def _descriptor(text: str) -> dict[str, int]:
