@@ -66,6 +66,34 @@ def paged_mqa_logits(
     return torch.tensor(logits, dtype=torch.float64)
 
 
+def shuffled_token(block: bytes, token: int, block_size: int, head_dim: int) -> tuple[bytes, float]:
+    """Key and scale of one token of a page in the shuffled layout (aiter's Preshuffle), by walking over the page as it lies.
+
+    A page is a row of tiles of 256 bytes: head_dim / 16 tiles hold dims 0..15, 16..31, ... of the first 16 tokens, then as many those
+    of the next 16. In a tile the 16 bytes of the first token come first. Scales follow the last tile, four bytes a token.
+
+    Args:
+        block: one page.
+        token: place in the page.
+        block_size: tokens a page, a multiple of 16.
+        head_dim: bytes a key, a multiple of 16.
+
+    Returns:
+        key: [head_dim] bytes. FP8 codes.  # [head_dim]
+        scale: float. Key scale.
+    """
+    key, at = {}, 0
+    for first_token in range(0, block_size, 16):
+        for first_dim in range(0, head_dim, 16):
+            for nth in range(16):
+                for byte in range(16):
+                    if first_token + nth == token:
+                        key[first_dim + byte] = block[at]
+                    at += 1
+    (scale,) = struct.unpack("<f", block[at + 4 * token : at + 4 * token + 4])
+    return bytes(key[dim] for dim in range(head_dim)), scale
+
+
 def fp8_number(code: int, kv_dtype: str) -> float:
     """The number that an FP8 code stands for, from its bits."""
     sign = -1.0 if code >= 128 else 1.0

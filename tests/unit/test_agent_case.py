@@ -50,6 +50,7 @@ def test_honest_topk_passes_for_every_distribution(runner, values):
 
 FAULTS = {
     "duplicate_index": ("wrong_topk", {}),
+    "flat_read_as_shuffled": ("mismatch", {}),
     "fn_read_as_fnuz": ("mismatch", {}),
     "head_dropped": ("mismatch", {}),
     "mask_off_by_one": ("nonfinite", {}),
