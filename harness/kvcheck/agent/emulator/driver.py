@@ -1,8 +1,7 @@
-"""Triton's active driver while a device is emulated: JIT and Gluon launches compile for the AMD target and run here.
+"""Triton's active driver while a chip is stood in for: JIT and Gluon launches compile for that chip and end here.
 
-Nothing of Triton is patched. Its own AMD back end decides specialisation, attributes and options, because it is asked for the target of
-this
-driver; only the last step, handing a code object to the HIP runtime, is ours.
+Nothing of Triton is patched. Its own back end decides specialisation, attributes and options, because it is asked for the target of this
+driver; only the last step, handing a code object to the runtime, is ours.
 """
 
 from __future__ import annotations
@@ -11,11 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-LDS_BYTES = {"gfx942": 65536, "gfx950": 163840}
-COMPUTE_UNITS = {"gfx942": 304, "gfx950": 256}
-"""MI300X and MI355X."""
-DEVICE_INDEX = {"gfx942": 942, "gfx950": 950}
-"""Triton keeps compiled kernels by device index: one index a target, so that both can be emulated in one process."""
+from .chips import Chip, chip
+
 ACTIVE: list[Any] = []
 """The installed devices, innermost last: kernels compiled earlier are launched on whichever is installed now."""
 TEXTS: dict[str, str] = {}
@@ -25,8 +21,8 @@ TEXTS: dict[str, str] = {}
 class Utilities:
     """What `triton.runtime.driver.active.utils` offers: binaries and device properties."""
 
-    def __init__(self, arch: str) -> None:
-        self.arch = arch
+    def __init__(self, chip: Chip) -> None:
+        self.chip = chip
 
     def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[Any, Any, int, int, int]:
         """There is nothing to load: the launcher reads the assembly text. Registers and spills are in `inspect.summary`."""
@@ -35,10 +31,10 @@ class Utilities:
     def get_device_properties(self, device: int) -> dict[str, Any]:
         """The properties Triton and kernels' launch code look at."""
         return {
-            "max_shared_mem": LDS_BYTES[self.arch],
-            "multiprocessor_count": COMPUTE_UNITS[self.arch],
-            "warpSize": 64,
-            "arch": self.arch,
+            "max_shared_mem": self.chip.shared_bytes,
+            "multiprocessor_count": self.chip.units,
+            "warpSize": self.chip.warp,
+            "arch": self.chip.name,
             "max_num_regs": 131072,
             "sm_clock_rate": 2100000,
             "mem_clock_rate": 1300000,
@@ -83,14 +79,16 @@ def remember_texts() -> Callable[[], None]:
 
 
 def make_driver(device: Any) -> Any:
-    """A driver object for `triton.runtime.driver.set_active`, bound to an emulated device."""
+    """A driver object for `triton.runtime.driver.set_active`, bound to a device that stands in for the chip named by its `arch`."""
     import torch
     from triton.backends.compiler import GPUTarget
     from triton.backends.driver import DriverBase
 
-    class EmulatedDriver(DriverBase):
+    card = chip(device.arch)
+
+    class StandIn(DriverBase):
         def __init__(self) -> None:
-            self.utils = Utilities(device.arch)
+            self.utils = Utilities(card)
             self.launcher_cls = Launcher
 
         @classmethod
@@ -101,7 +99,7 @@ def make_driver(device: Any) -> Any:
             return ty
 
         def get_current_target(self) -> Any:
-            return GPUTarget("hip", device.arch, 64)
+            return GPUTarget(card.backend, card.arch, card.warp)
 
         def get_active_torch_device(self) -> torch.device:
             return torch.device("cpu")
@@ -110,7 +108,7 @@ def make_driver(device: Any) -> Any:
             return torch.cpu
 
         def get_current_device(self) -> int:
-            return DEVICE_INDEX[device.arch]
+            return card.index
 
         def set_current_device(self, index: int) -> None:
             pass
@@ -119,7 +117,7 @@ def make_driver(device: Any) -> Any:
             return 0
 
         def get_device_capability(self, index: int | None = None) -> tuple[int, int]:
-            return (9, 4 if device.arch == "gfx942" else 5)
+            return card.capability
 
         def get_benchmarker(self) -> Callable[..., list[float]]:
             """Autotuning runs each configuration once; the emulator's own time orders them."""
@@ -137,4 +135,4 @@ def make_driver(device: Any) -> Any:
         def clear_cache(self, cache: Any) -> None:
             pass
 
-    return EmulatedDriver()
+    return StandIn()
