@@ -37,12 +37,13 @@ class Device:
         arch: "gfx942" or "gfx950"
         detect: finding kinds that are looked for (findings.KINDS)
         budget: wave-instructions of a launch after which it counts as hung
+        cores: processes that may share the workgroups of a launch; they change nothing but the time
     """
 
-    def __init__(self, arch: str, detect: tuple[str, ...] = KINDS, budget: int = 2_000_000_000) -> None:
+    def __init__(self, arch: str, detect: tuple[str, ...] = KINDS, budget: int = 2_000_000_000, cores: int = 1) -> None:
         if arch not in TARGETS:
             raise ValueError(f"no emulated device {arch!r}: expected one of {', '.join(TARGETS)}")
-        self.arch, self.detect, self.budget = arch, tuple(detect), budget
+        self.arch, self.detect, self.budget, self.cores = arch, tuple(detect), budget, cores
         self.findings: list[Finding] = []
         self.statistics: list[dict[str, Any]] = []
         self.uninitialised: list[tuple[int, Any]] = []
@@ -86,9 +87,7 @@ class Device:
         if machine is None:
             tracking = Tracking(findings) if {"race", "uninitialised_read"} & set(self.detect) else None
             machine = self._machines[metadata.hash] = Machine(parse(text), findings, tracking)
-        machine.findings = findings
-        if machine.tracking:
-            machine.tracking.findings = findings
+        machine.watch(findings)
         machine.executed, before, calls, started = 0, 0, machine.calls, time.perf_counter()
         try:
             launching.run(machine, list(flatten(src.signature, values)), grid, metadata.num_warps, metadata.shared, self)
@@ -103,6 +102,7 @@ class Device:
                     "wave_instructions": machine.executed - before,
                     "steps": machine.calls - calls,
                     "seconds": seconds,
+                    "processes": machine.processes,
                 }
             )
 

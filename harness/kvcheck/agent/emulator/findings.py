@@ -5,17 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-FAULTS = (
-    "out_of_bounds_read",
-    "out_of_bounds_write",
-    "race",
-    "uninitialised_read",
-    "uninitialised_register",
-    "missing_wait",
-    "input_write",
-)
+from kvcheck.agent.protocol import SANITIZER
+
+KINDS = SANITIZER
+FAULTS = tuple(kind for kind in KINDS if kind != "clamped_access")
 """Kinds that blame the kernel. `clamped_access` is reported beside the verdict: the card answers it with zeros and dropped stores."""
-KINDS = (*FAULTS, "clamped_access")
 
 
 @dataclass
@@ -83,6 +77,20 @@ class Findings:
         row = Finding(kind, self.kernel, ins.raw, ins.line, str(ins.source), count=lanes, **fields)
         self.rows[key] = row
         return row
+
+    def empty(self) -> Findings:
+        """A collection of the same kinds for the same kernel, with nothing in it."""
+        new = Findings(tuple(self.enabled))
+        new.kernel = self.kernel
+        return new
+
+    def absorb(self, rows: dict[tuple[str, str, int, str], Finding]) -> None:
+        """Adds what was found behind what is here: rows of another collection."""
+        for key, row in rows.items():
+            if key in self.rows:
+                self.rows[key].count += row.count
+            else:
+                self.rows[key] = row
 
     def list(self) -> list[Finding]:
         """All findings, in the order they were met."""

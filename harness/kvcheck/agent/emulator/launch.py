@@ -91,7 +91,7 @@ def run(machine: Machine, arguments: list[Argument], grid: tuple[int, int, int],
     if len(user) != descriptor["user_sgpr_count"]:
         raise NotEmulated(f"{descriptor['user_sgpr_count']} user scalar registers")
     with np.errstate(all="ignore"):
-        machine.run(grid, waves, user, shared, device.budget)
+        machine.run(grid, waves, user, shared, device.budget, device.cores)
 
 
 USER_SGPRS = ("dispatch_ptr", "queue_ptr", "kernarg_segment_ptr", "dispatch_id")

@@ -5,6 +5,7 @@ The group at the lowest instruction runs first, so that waves that parted meet a
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from . import (  # noqa: F401
     scalar_bits,
     scalar_compare,
     scratch,
+    spread,
     vector_compare,
     vector_float,
     vector_integer,
@@ -60,6 +62,11 @@ class Machine:
         self.has_atomics = False
         self.executed = 0
         self.calls = 0
+        self.pace: float | None = None
+        """Seconds of the latest batch; None before the first."""
+        self.processes = 1
+        self.progress: np.ndarray | None = None
+        """Where the number of steps is shown to a parent process."""
         self.steps: list[Step] = []
         decoded: list[Decoder] = []
         for ins in text.instructions:
@@ -74,7 +81,15 @@ class Machine:
         low = max((i for i in used if i < AGPR), default=0) + 1
         return low, max((i for i in used), default=0) + 1
 
-    def run(self, grid: tuple[int, int, int], waves: int, user_scalars: np.ndarray, lds_bytes: int, budget: int) -> None:
+    def watch(self, findings: Findings) -> None:
+        """Reports to these findings from now on."""
+        self.findings = findings
+        if self.tracking:
+            self.tracking.findings = findings
+
+    def run(
+        self, grid: tuple[int, int, int], waves: int, user_scalars: np.ndarray, lds_bytes: int, budget: int, cores: int = 1
+    ) -> None:
         """Runs all workgroups.
 
         Args:
@@ -83,18 +98,36 @@ class Machine:
             user_scalars: [n] uint32, the first scalar registers: argument block address, preloaded arguments
             lds_bytes: LDS of a workgroup
             budget: wave-instructions after which the launch counts as hung
+            cores: processes that may work at once
         """
         total = grid[0] * grid[1] * grid[2]
         step = max(1, WAVES_A_BATCH // waves)
+        batches = [np.arange(first, min(total, first + step)) for first in range(0, total, step)]
+
+        def one(ids: np.ndarray) -> None:
+            started = time.perf_counter()
+            self._workgroups(ids, grid, waves, user_scalars, lds_bytes, budget)
+            if len(ids) == step or self.pace is None:
+                self.pace = time.perf_counter() - started
+
+        self.processes, alone = 1, False
+        while batches:
+            if not alone and spread.worth(self, len(batches), cores):
+                if spread.attempt(self, batches, one, budget, cores):
+                    self.processes = min(cores, len(batches))
+                    return
+                alone = True
+            one(batches.pop(0))
+
+    def _workgroups(self, ids: np.ndarray, grid: tuple[int, int, int], waves: int, user: np.ndarray, lds_bytes: int, budget: int) -> None:
+        """Runs one batch of workgroups to their ends."""
+        self.lds = Local(len(ids), lds_bytes, 0xFF)
         private = self.text.descriptor.get("private_segment_fixed_size", 0)
-        for first in range(0, total, step):
-            ids = np.arange(first, min(total, first + step))
-            self.lds = Local(len(ids), lds_bytes, 0xFF)
-            if private:
-                self.scratch = Local(len(ids) * waves * 64, private, 0xFF)
-            if self.tracking:
-                self.tracking.start(self, ids, lds_bytes)
-            self._batch(self._start(ids, grid, waves, user_scalars), len(ids), waves, budget)
+        if private:
+            self.scratch = Local(len(ids) * waves * 64, private, 0xFF)
+        if self.tracking:
+            self.tracking.start(self, ids, lds_bytes)
+        self._batch(self._start(ids, grid, waves, user), len(ids), waves, budget)
 
     def _start(self, ids: np.ndarray, grid: tuple[int, int, int], waves: int, user: np.ndarray) -> Group:
         n = len(ids) * waves
@@ -194,6 +227,8 @@ class Machine:
             g.pc = pc
             self.executed += n * g.size
             self.calls += n
+            if self.progress is not None:
+                self.progress[0] = self.calls
 
     def _release(self, waiting: list[Group], left: np.ndarray) -> tuple[list[Group], list[Group]]:
         """Lets workgroups go on whose waves have all arrived at a barrier."""

@@ -45,6 +45,8 @@ class Arena:
         self.slots: dict[int, Region] = {}
         self.last: Region | None = None
         self.protected: list[Region] = []
+        self.marks: Any = None
+        """Notes of what is loaded and stored (marks.py), in a process that runs a share of the workgroups."""
         self.on_load: Callable[[Region, np.ndarray, int], None] | None = None
         self.on_store: Callable[[Region, np.ndarray, int, np.ndarray], None] | None = None
 
@@ -94,6 +96,8 @@ class Arena:
         """Bytes at addresses as [words, n] uint32 (one zero-extended word for 1 and 2 bytes). Lanes out of bounds read 0."""
         out = np.zeros((max(1, size // 4), address.size), U32)
         for region, offset, lanes in self.parts(address, size, fault):
+            if self.marks is not None:
+                self.marks.load(region, offset, size)
             if self.on_load is not None:
                 self.on_load(region, offset, size)
             if size >= 4 and region.words is not None and not int(np.bitwise_or.reduce(offset)) & 3:
@@ -114,6 +118,8 @@ class Arena:
         """Writes [words, n] uint32 to addresses; lanes out of bounds are dropped after `fault`."""
         for region, offset, lanes in self.parts(address, size, fault):
             here = words[:, lanes]
+            if self.marks is not None:
+                self.marks.store(region, offset, size)
             if self.on_store is not None:
                 self.on_store(region, offset, size, here)
             if region.unwritten is not None:
