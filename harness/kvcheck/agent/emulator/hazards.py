@@ -111,9 +111,12 @@ def unwritten(decoded: list[Decoder], entry: int, start: set[tuple[str, int]]) -
 
 
 def unneeded(d: Decoder) -> set[tuple[str, int]]:
-    """Sources that the compiler leaves unset on purpose: the upper half of a 64-bit addend when only the lower half of the sum is used."""
+    """Sources that the compiler leaves unset on purpose: the upper half of a 64-bit addend when only the lower half of the sum is used; a
+    scalar that is only saved into a lane."""
     if d.name in ("v_mad_u64_u32", "v_mad_i64_i32") and d.operands[4].kind == "v":
         return {("v", d.operands[4].index + 1)}
+    if d.name == "v_writelane_b32" and d.operands[1].kind == "s":
+        return {("s", d.operands[1].index)}
     return set()
 
 
