@@ -38,6 +38,19 @@ OFF_THE_CLOCK = frozenset({"load", "compile"})
 """Phases that the start-up limit covers instead of the case's timeout."""
 
 
+SANITIZER = (
+    "out_of_bounds_read",
+    "out_of_bounds_write",
+    "race",
+    "uninitialised_read",
+    "uninitialised_register",
+    "missing_wait",
+    "input_write",
+    "clamped_access",
+)
+"""Kinds of findings of an emulated device; all but the last blame the kernel."""
+
+
 def failed(verdict: str) -> bool:
     """Whether a verdict blames the kernel."""
     return verdict != "pass" and verdict not in NOT_JUDGED

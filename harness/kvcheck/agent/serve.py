@@ -9,6 +9,7 @@ import argparse
 import ctypes
 import faulthandler
 import fcntl
+import importlib.util
 import os
 import resource
 import signal
@@ -87,12 +88,15 @@ def main(arguments: list[str] | None = None) -> None:
     _settle()
     if options.device == "cpu":
         os.environ["TRITON_INTERPRET"] = "1"  # read when triton is first imported, which some torch builds do
+    arch = emulated_arch(options.device)
+    if arch:
+        os.environ.pop("TRITON_INTERPRET", None)  # kernels are compiled for the emulated card
     try:
         device = _open_device(options)
         from kvcheck.agent import environment, main
 
         facts = environment.collect(device)
-        runner = main.Runner(device, facts["device"])
+        runner = _emulated(arch, options, facts) if arch else main.Runner(device, facts["device"])
     except Exception as error:
         channel.send({"type": "failed", "reason": _say(error)})
         return
@@ -127,11 +131,39 @@ def _run(runner: Any, request: dict[str, Any], channel: Channel) -> dict[str, An
     return row
 
 
+def emulated_arch(name: str) -> str | None:
+    """The architecture of an emulated device's name: gfx950 of gfx950-emulated; None for every other device."""
+    arch, dash, word = name.partition("-")
+    return arch if dash and word == "emulated" else None
+
+
+def _emulated(arch: str, options: argparse.Namespace, facts: dict[str, Any]) -> Any:
+    """A runner whose launches are emulated; the environment's device becomes the emulated one.
+
+    Raises:
+        RuntimeError: the package that this needs is not there.
+    """
+    missing = [name for name in ("numpy", "triton") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise RuntimeError(f"--device {options.device} needs {' and '.join(missing)} beside torch: pip install {' '.join(missing)}")
+    from kvcheck.agent import emulated, main
+
+    off = tuple(options.sanitizer_off)
+    facts["device"] = emulated.facts(arch, facts["device"], off)
+    return main.Runner("cpu", facts["device"], emulated.EmulatedDevice(arch, off, options.cores))
+
+
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="kvcheck-agent", description="Runs resolved cases from stdin; one JSON object a line both ways.")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N (ROCm devices are cuda in torch)")
+    parser.add_argument(
+        "--device", default="auto", help="auto, cpu, cuda, cuda:N (ROCm devices are cuda in torch), gfx942-emulated, gfx950-emulated"
+    )
     parser.add_argument("--memory-limit", type=int, default=0, help="bytes a CPU agent may map beyond what start-up needs; 0 is no limit")
     parser.add_argument("--threads", type=int, default=1, help="torch threads; more than one changes the last bits of sums")
+    parser.add_argument("--cores", type=int, default=1, help="processes that share an emulated launch")
+    parser.add_argument(
+        "--sanitizer-off", action="append", default=[], metavar="KIND", help="a kind of finding not to look for; repeatable"
+    )
     return parser.parse_args(arguments)
 
 
@@ -155,9 +187,11 @@ def _open_device(options: argparse.Namespace) -> Any:
     """
     import torch
 
-    name = options.device
+    name = "cpu" if emulated_arch(options.device) else options.device
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
+        if name == "cpu":
+            os.environ["TRITON_INTERPRET"] = "1"
     device = torch.device(name)
     torch.set_num_threads(options.threads)
     if device.type == "cuda":
@@ -167,9 +201,7 @@ def _open_device(options: argparse.Namespace) -> Any:
         if device.index >= torch.cuda.device_count():
             raise RuntimeError(f"torch sees {torch.cuda.device_count()} GPU(s), and {options.device} is not one of them")
         torch.cuda.set_device(device)  # Triton launches on the current device, whatever its tensors are on
-    elif device.type == "cpu":
-        os.environ["TRITON_INTERPRET"] = "1"
-    else:
+    elif device.type != "cpu":
         raise RuntimeError(f"no agent for device {options.device}: expected auto, cpu, cuda or cuda:N")
     return device
 

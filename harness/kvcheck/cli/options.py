@@ -18,7 +18,13 @@ Only = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option("--only", metavar="CASE_ID", help="Runs this case alone (CASE_ID or CASE_ID@PROVIDER); repeatable."),
 ]
-Device = Annotated[str, typer.Option(metavar="DEVICE", help="auto, cpu, cuda or cuda:N (ROCm devices are cuda in torch).")]
+Device = Annotated[
+    str, typer.Option(metavar="DEVICE", help="auto, cpu, cuda, cuda:N (ROCm devices are cuda in torch), gfx942-emulated, gfx950-emulated.")
+]
+SanitizerOff = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--sanitizer-off", metavar="KIND", help="A kind of finding that an emulated device is not to look for; repeatable."),
+]
 Python = Annotated[Optional[str], typer.Option("--python", metavar="PATH|auto", help="Interpreter that runs the kernels.")]  # noqa: UP045
 Seed = Annotated[Optional[int], typer.Option(metavar="N", min=0, help="Seed of the inputs.")]  # noqa: UP045
 Repeat = Annotated[Optional[int], typer.Option(metavar="N", min=1, help="Calls of the kernel a case, in one process.")]  # noqa: UP045

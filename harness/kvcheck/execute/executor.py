@@ -28,7 +28,7 @@ class Executor:
     """Agents on this machine, supervised. `submit` may be called from any thread; results do not depend on `jobs`.
 
     Args:
-        device: auto, cpu, cuda or cuda:N.
+        device: auto, cpu, cuda, cuda:N, gfx942-emulated or gfx950-emulated.
         python: interpreter of the agents, "auto", or None (see `choose_python`).
         jobs: cases at once; None is one on a GPU and up to four on a CPU.
         timeout: seconds a case may take, loading and compiling left out.
@@ -37,6 +37,7 @@ class Executor:
         threads: torch threads of an agent; another number changes the last bits of sums.
         memory_limit: bytes a CPU agent may map beyond start-up; None is a fair share of what is available, 0 is no limit.
         launcher: where agents run; None is a process here, from the zip this builds.
+        sanitizer_off: kinds of findings that an emulated device does not look for.
 
     Attributes:
         environment: what the first ready agent reported; empty before that.
@@ -58,6 +59,7 @@ class Executor:
         threads: int = 1,
         memory_limit: int | None = None,
         launcher: Launcher | None = None,
+        sanitizer_off: tuple[str, ...] = (),
     ) -> None:
         self.environment: dict[str, Any] = {}
         self.jobs = jobs or 0
@@ -74,6 +76,9 @@ class Executor:
         most = jobs or min(memory.cores(), 4)
         limit = memory.share(most) if memory_limit is None else memory_limit
         self._arguments = ["--device", device, "--memory-limit", str(limit)]
+        self._arguments += [word for kind in sanitizer_off for word in ("--sanitizer-off", kind)]
+        if device.endswith("-emulated"):
+            self._arguments += ["--cores", str(max(memory.cores() // most, 1))]
         self._pool = Pool(self._start, idle=most + 2)
         self._pending: dict[str, deque[tuple[int, Case, str, Future[dict[str, Any]]]]] = {}
         self._count = 0

@@ -34,7 +34,7 @@ def cores() -> int:
 
 def default_jobs(device_type: str) -> int:
     """How many cases are run at once unless the user says: one on a GPU, else up to four where memory carries them."""
-    if device_type != "cpu":
+    if device_type not in ("cpu", "emulated"):
         return 1
     return max(1, min(cores(), 4, available() // AGENT))
 

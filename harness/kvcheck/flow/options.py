@@ -7,6 +7,7 @@ import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kvcheck.agent.protocol import SANITIZER
 from kvcheck.agent.specs import nearest
 
 
@@ -19,7 +20,8 @@ class Options:
         providers: replace the files' lists when not empty.
         sets: `axis=v1,v2` replacements.
         only: ids of cases (or `ID@PROVIDER` rows) to keep.
-        device: auto, cpu, cuda or cuda:N.
+        device: auto, cpu, cuda, cuda:N, gfx942-emulated or gfx950-emulated.
+        sanitizer_off: kinds of findings that an emulated device does not look for.
         python: interpreter of the agent, "auto", or None for kvcheck's own where it has torch.
         seed: None leaves the files' seeds.
         repeat: calls of the kernel a case in one process; None leaves the files'.
@@ -43,6 +45,7 @@ class Options:
     sets: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     device: str = "auto"
+    sanitizer_off: tuple[str, ...] = ()
     python: str | None = None
     seed: int | None = None
     repeat: int | None = None
@@ -79,7 +82,12 @@ class Options:
         words += [str(word) for option, value in plain if value is not None for word in (option, value)]
         if self.device != "auto":
             words += ["--device", self.device]
+        words += [word for kind in self.sanitizer_off for word in ("--sanitizer-off", kind)]
         return shlex.join(words)
+
+
+EMULATED = ("gfx942-emulated", "gfx950-emulated")
+"""AMD cards whose machine code a CPU can execute."""
 
 
 class UsageError(Exception):
@@ -96,7 +104,19 @@ def check_device(text: str) -> None:
     Raises:
         UsageError: with the nearest name.
     """
-    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", text):
-        raise UsageError(
-            f"--device: expected auto, cpu, cuda or cuda:N, got {text!r}; nearest: {nearest(text, ('auto', 'cpu', 'cuda', 'cuda:0'))}"
-        )
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", text) and text not in EMULATED:
+        known = ("auto", "cpu", "cuda", "cuda:N", *EMULATED)
+        raise UsageError(f"--device: expected {', '.join(known[:-1])} or {known[-1]}, got {text!r}; nearest: {nearest(text, known)}")
+
+
+def check_sanitizer(kinds: tuple[str, ...], device: str) -> None:
+    """Refuses kinds of findings that there are not, and devices without a sanitizer.
+
+    Raises:
+        UsageError: with the nearest name.
+    """
+    for kind in kinds:
+        if kind not in SANITIZER:
+            raise UsageError(f"--sanitizer-off: expected one of {', '.join(SANITIZER)}, got {kind!r}; nearest: {nearest(kind, SANITIZER)}")
+    if kinds and device not in EMULATED:
+        raise UsageError(f"--sanitizer-off: expected --device {' or '.join(EMULATED)}, got {device}: only those have a sanitizer")

@@ -18,7 +18,7 @@ from kvcheck.execute.executor import Executor
 from kvcheck.execute.launch import choose_python
 from kvcheck.flow import record, render
 from kvcheck.flow.book import Book
-from kvcheck.flow.options import NothingJudged, Options, check_device
+from kvcheck.flow.options import NothingJudged, Options, check_device, check_sanitizer
 from kvcheck.flow.outcome import exit_code
 from kvcheck.flow.threshold import Search, find
 from kvcheck.flow.threshold import plan as plan_searches
@@ -61,11 +61,20 @@ def _overrides(options: Options) -> Overrides:
 
 def _carry_out(options: Options, files: Sequence[CaseFile], cases: Sequence[Case], searches: list[Search], notes: Sequence[str]) -> int:
     check_device(options.device)
+    check_sanitizer(options.sanitizer_off, options.device)
     python = choose_python(options.python)
     out = record.folder(options, files[0].name)
     started, begun = datetime.datetime.now(), time.monotonic()
     journal = journals.Journal(out / journals.NAME, _plan_hash(options, cases, searches), options.resume)
-    executor = Executor(options.device, python, options.jobs, options.timeout, journal=journal, memory_limit=options.memory)
+    executor = Executor(
+        options.device,
+        python,
+        options.jobs,
+        options.timeout,
+        journal=journal,
+        memory_limit=options.memory,
+        sanitizer_off=options.sanitizer_off,
+    )
     with contextlib.closing(journal), executor, Progress(len(cases), quiet=options.quiet) as progress:
         for note in notes:
             progress.note(note)
@@ -98,4 +107,4 @@ def _carry_out(options: Options, files: Sequence[CaseFile], cases: Sequence[Case
 def _plan_hash(options: Options, cases: Sequence[Case], searches: Sequence[Search]) -> str:
     """Names what a run does: a journal is gone on with by the same run alone."""
     searched = [[s.case_file.name, s.provider, s.axis, s.low, s.high, s.at] for s in searches]
-    return journals.plan_hash([[case.request() for case in cases], searched, options.device, kvcheck.__version__])
+    return journals.plan_hash([[case.request() for case in cases], searched, options.device, options.sanitizer_off, kvcheck.__version__])

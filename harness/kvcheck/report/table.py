@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 from kvcheck.agent.protocol import failed
-from kvcheck.report.words import choose, error_text, findings, rows
+from kvcheck.report.words import choose, emulated, error_text, findings, rows
 from kvcheck.report.words.clean import line
 from kvcheck.report.words.numbers import count, number, some
 
@@ -161,6 +161,8 @@ def _evidence(row: dict[str, Any]) -> list[str]:
 def _ending(row: dict[str, Any], limit: int) -> str:
     """Where the first bad element is; without one, why there is nothing to show."""
     where = row.get("first_bad")
+    if emulated.is_sanitizer(where):
+        return emulated.place(where)
     if where:
         return line(f"row {number(where.get('row'))}, position {number(where.get('position'))}", 60)
     return "" if rows.verdict(row) == "pass" else line(row.get("message"), limit)

@@ -6,6 +6,7 @@ of the call before; a sentinel cannot.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +16,10 @@ GUARD_WORDS = 4096
 """32-bit words before and after each tensor: more than the widest tile that a kernel is known to overrun by."""
 
 GUARD = 0x5AFEC0DE
-SENTINEL = {"float32": 0x7FC5E47E, "int32": -0x5E47E11}
+SENTINEL = {"float32": 0x7FC5E47E, "int32": -0x5E47E11, "bfloat16": 0x7FE5, "float16": 0x7E5E, "int64": -0x5E47E115E47E11}
 """Bit patterns: a quiet NaN with a payload, and an integer that no slot or position can be."""
+
+WORDS = {4: "int32", 2: "int16", 8: "int64"}
 
 
 @dataclass
@@ -25,26 +28,31 @@ class Arena:
 
     Args:
         device: torch device.
+        untouched: told of every tensor that nobody has written a value to.
     """
 
     device: Any
+    untouched: Callable[[Any], object] = lambda tensor: None
     _blocks: list[tuple[str, Any, int]] = field(default_factory=list)
 
-    def output(self, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
-        """A tensor filled with the sentinel.
+    def output(self, name: str, shape: tuple[int, ...], dtype: Any, content: Any = None) -> Any:
+        """A tensor filled with the sentinel, or with what it holds before the call.
 
         Args:
             name: how a finding names it.
             shape: sizes.
-            dtype: torch.float32 or torch.int32.
+            dtype: torch dtype; of those in SENTINEL where there is no content.
+            content: [*shape] dtype. What an op that works in place finds there.
 
         Returns:
             tensor: [*shape] dtype. Contiguous.
         """
-        import torch
-
         tensor = self._guarded(name, shape, dtype)
-        tensor.view(torch.int32).fill_(SENTINEL[str(dtype).removeprefix("torch.")])
+        if content is not None:
+            tensor.copy_(content)
+        else:
+            _bits(tensor).fill_(SENTINEL[str(dtype).removeprefix("torch.")])
+            self.untouched(tensor)
         return tensor
 
     def alloc(self, shape: Any, dtype: Any, fill: float | int | None = None) -> Any:
@@ -61,6 +69,8 @@ class Arena:
         tensor = self._guarded(f"scratch {len(self._blocks)}", tuple(shape), dtype)
         if fill is not None:
             tensor.fill_(fill)
+        else:
+            self.untouched(tensor)
         return tensor
 
     def guard_hits(self) -> list[tuple[str, int, int]]:
@@ -99,11 +109,15 @@ def is_sentinel(tensor: Any) -> Any:
     """Which elements still hold the sentinel's bits.
 
     Args:
-        tensor: [...] float32 or int32.
+        tensor: [...] of a dtype in SENTINEL.
 
     Returns:
         mask: [...] bool.
     """
+    return _bits(tensor) == SENTINEL[str(tensor.dtype).removeprefix("torch.")]
+
+
+def _bits(tensor: Any) -> Any:
     import torch
 
-    return tensor.view(torch.int32) == SENTINEL[str(tensor.dtype).removeprefix("torch.")]
+    return tensor.view(getattr(torch, WORDS[tensor.element_size()]))

@@ -15,28 +15,33 @@ class Inputs:
     Attributes:
         tensors: arguments that are tensors, by name, on the CPU.
         scalars: arguments that are not.
-        outputs: shape and torch dtype of each output, by name; the first is `out`.
-        row_lengths: [batch * next_n] int64. Promised elements of each row, never negative.
+        outputs: shape and torch dtype of each output, by name. A single one is the argument `out`; several are arguments by name.
+        row_lengths: [rows] int64. Promised elements of each row of a [rows, columns] output, never negative; None: see `inside`.
         exact: whether every fp32 order gives the same bits.
         block_size: tokens a page where rows are positions of a paged cache, else None.
+        initial: what an output holds before the call, by name, where an op changes it in place; a sentinel elsewhere.
+        inside: promised elements of an output, by name: bool of its shape; without one and without row_lengths all are.
+        axes: names of the axes of an output, by name, for messages.
     """
 
     tensors: dict[str, Any]
     scalars: dict[str, Any]
     outputs: dict[str, tuple[tuple[int, ...], Any]]
-    row_lengths: Any
+    row_lengths: Any = None
     exact: bool = False
     block_size: int | None = None
-    notes: dict[str, Any] = field(default_factory=dict)
+    initial: dict[str, Any] = field(default_factory=dict)
+    inside: dict[str, Any] = field(default_factory=dict)
+    axes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def fingerprint(self) -> str:
-        """SHA-256 over names, dtypes, shapes and bytes of every tensor, first 16 hex digits."""
+        """SHA-256 over names, dtypes, shapes and bytes of every tensor that goes into the call, first 16 hex digits."""
         import hashlib
 
         import torch
 
         digest = hashlib.sha256()
-        for name, tensor in self.tensors.items():
+        for name, tensor in [*self.tensors.items(), *self.initial.items()]:
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
             digest.update(memoryview(tensor.contiguous().view(torch.uint8).numpy()))
         return digest.hexdigest()[:16]

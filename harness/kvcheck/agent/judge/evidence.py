@@ -33,9 +33,10 @@ class Finding:
 
 @dataclass
 class Evidence:
-    """Both sides of one case.
+    """Both sides of one output of a case.
 
     Attributes:
+        output: name of the output.
         case: resolved params.
         inputs: the call; its tensors were never seen by the kernel.
         tensors: the reference's copy of the tensors on the case's device.
@@ -43,13 +44,15 @@ class Evidence:
         arena: guarded memory of the call.
         actual: what the kernel left, or None when it raised.
         expected: the reference's output, float64 or integer.
-        bound: [rows, columns] float64. Largest honest difference, or None.
-        row_lengths: [rows] int64. Promised elements, on the case's device.
+        bound: float64 of the output's shape. Largest honest difference, or None.
+        row_lengths: [rows] int64. Promised elements of each row, on the case's device; None where `inputs.inside` says what is promised.
         returned: the kernel returned its own tensor, so guards could not see its stores.
+        others: what repeated calls left.
         metrics: numbers by name, filled by the checks.
         trivial: metrics that could not have failed.
     """
 
+    output: str
     case: dict[str, Any]
     inputs: Inputs
     tensors: dict[str, Any]
@@ -58,25 +61,26 @@ class Evidence:
     actual: Any
     expected: Any
     bound: Any
-    row_lengths: Any
+    row_lengths: Any = None
     returned: bool = False
+    others: list[Any] = field(default_factory=list)
     metrics: dict[str, Any] = field(default_factory=dict)
     trivial: list[str] = field(default_factory=list)
 
-    @property
-    def output(self) -> str:
-        """Name of the op's output."""
-        return next(iter(self.inputs.outputs))
-
     def inside(self) -> Any:
-        """Which elements the contract promises: [rows, columns] bool."""
+        """Which elements the contract promises: bool of the output's shape."""
         import torch
 
-        width = self.inputs.outputs[self.output][0][1]
-        return torch.arange(width, device=self.row_lengths.device) < self.row_lengths[:, None]
+        shape = self.inputs.outputs[self.output][0]
+        device = self.expected.device
+        if self.output in self.inputs.inside:
+            return self.inputs.inside[self.output].to(device)
+        if self.row_lengths is None or len(shape) != 2:
+            return torch.ones(shape, dtype=torch.bool, device=device)
+        return torch.arange(shape[1], device=device) < self.row_lengths[:, None]
 
     def place(self, row: int, column: int, expected: Any, actual: Any, bound: Any = None) -> dict[str, Any]:
-        """`first_bad` of one element: block is the page's index in its sequence, block_id the page in the pool."""
+        """`first_bad` of one element of a row of positions: block is the page's index in its sequence, block_id the page in the pool."""
         next_n = self.case["next_n"]
         where = {"output": self.output, "row": row, "request": row // next_n, "position": column, "block": None, "offset": None}
         size = self.inputs.block_size
@@ -87,10 +91,20 @@ class Evidence:
                 where["block_id"] = int(table[row // next_n, column // size])
         return {**where, "expected": expected, "actual": actual, "bound": bound}
 
+    def place_at(self, index: tuple[int, ...], expected: Any, actual: Any, bound: Any = None) -> dict[str, Any]:
+        """`first_bad` of one element of any output: its index by axis; row and position are the first and the last."""
+        names = self.inputs.axes.get(self.output) or tuple(f"axis {n}" for n in range(len(index)))
+        where = {"output": self.output, "row": index[0], "position": index[-1], "block": None, "offset": None}
+        return {**where, "index": dict(zip(names, index, strict=True)), "expected": expected, "actual": actual, "bound": bound}
 
-def first(mask: Any) -> tuple[int, int]:
-    """Row and column of the first true element."""
+
+def first(mask: Any) -> tuple[int, ...]:
+    """Index of the first true element: row and column where there are two axes."""
     import torch
 
     flat = int(torch.argmax(mask.flatten().to(torch.uint8)))
-    return flat // mask.shape[1], flat % mask.shape[1]
+    index: list[int] = []
+    for extent in reversed(mask.shape):
+        flat, rest = divmod(flat, extent)
+        index.insert(0, rest)
+    return tuple(index)

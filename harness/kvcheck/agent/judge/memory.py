@@ -42,14 +42,14 @@ def sentinel(evidence: Evidence) -> Finding | None:
         evidence.metrics["unwritten"] = 0
         evidence.trivial.append("unwritten")
         return None
-    promised = evidence.inside() if evidence.output == "logits" else torch.ones_like(evidence.actual, dtype=torch.bool)
+    promised = evidence.inside()
     left = is_sentinel(evidence.actual) & promised
     count = int(left.sum())
     evidence.metrics["unwritten"] = count
     if not count:
         return None
-    row, column = first(left)
+    index = first(left)
+    place = evidence.place if evidence.row_lengths is not None and len(index) == 2 else lambda *at: evidence.place_at(at[:-2], *at[-2:])
     total = int(promised.sum())
-    where = evidence.place(row, column, "a value", "unwritten")
     message = f"{count} of {total} promised elements were never written"
-    return Finding("unwritten", "sentinel", message, evidence.output, where, count, total)
+    return Finding("unwritten", "sentinel", message, evidence.output, place(*index, "a value", "unwritten"), count, total)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvcheck.agent.judge import logits, memory, premise, topk
+from kvcheck.agent.judge import logits, memory, premise, repeats, topk
 from kvcheck.agent.judge.evidence import Evidence, Finding
 
 CHECKS = {
@@ -16,7 +16,14 @@ CHECKS = {
     "bound": logits.bound,
     "topk_of_logits": topk.topk_of_logits,
     "topk_positions": topk.topk_positions,
+    "repeat": repeats.repeat,
 }
+"""Every check by name. Ops name theirs in the house's order; those whose names begin with `premise` decide about the case."""
+
+
+def unmet_premise(evidence: Evidence, names: tuple[str, ...]) -> Finding | None:
+    """The first premise of a case that does not hold."""
+    return next((found for name in names if name.startswith("premise") and (found := CHECKS[name](evidence))), None)
 
 
 def run_checks(evidence: Evidence, names: tuple[str, ...]) -> list[Finding]:
@@ -24,22 +31,29 @@ def run_checks(evidence: Evidence, names: tuple[str, ...]) -> list[Finding]:
 
     Args:
         evidence: both sides; its metrics and trivial list are filled.
-        names: checks of the op. `premise` and `shape` are run by the caller before there is an output to look at.
+        names: checks of the op. Premises, and `shape`, are run before there is an output to look at.
     """
-    return [finding for name in names if name in CHECKS and name != "premise" and (finding := CHECKS[name](evidence))]
+    return [found for name in names if name != "shape" and not name.startswith("premise") and (found := CHECKS[name](evidence))]
 
 
-def compose(findings: list[Finding], evidence: Evidence) -> dict[str, Any]:
-    """The judged part of a `cases` row."""
+def compose(findings: list[Finding], metrics: dict[str, Any], trivial: list[str], element_count: int) -> dict[str, Any]:
+    """The judged part of a `cases` row.
+
+    Args:
+        findings: failed checks, the deciding one first.
+        metrics: numbers by name.
+        trivial: metrics that could not have failed.
+        element_count: promised elements of all outputs.
+    """
     row = {
         "verdict": "pass",
         "also_failed": [],
         "message": "",
-        "metrics": evidence.metrics,
-        "trivial": sorted(set(evidence.trivial)),
+        "metrics": metrics,
+        "trivial": sorted(set(trivial)),
         "first_bad": None,
         "bad_count": 0,
-        "element_count": int(evidence.row_lengths.sum()),
+        "element_count": element_count,
     }
     if not findings:
         return row

@@ -12,6 +12,8 @@ import torch
 import triton
 import triton.language as tl
 
+from kvcheck.agent.kernels.target import current
+
 INTERPRETED_TILE = 2048
 """Tokens a program under the interpreter, whose cost is by program and operation, hardly by element."""
 
@@ -121,7 +123,7 @@ def paged_mqa_logits(
     Conventions: under Triton's interpreter FP8 NaN codes are read as numbers (a trap of the interpreter).
     """
     batch, next_n, num_heads, head_dim = q.shape
-    interpreted = q.device.type == "cpu"
+    interpreted = current(q.device).interpreted
     longest = min(int(context_lens.max()), max_model_len) if interpreted else max_model_len
     config = tiles(num_heads, head_dim, longest, interpreted)
     dtype = torch.uint8 if from_bytes else {"e4m3fn": torch.float8_e4m3fn, "e4m3fnuz": torch.float8_e4m3fnuz}[kv_dtype]

@@ -10,6 +10,8 @@ from typing import Any
 import triton
 import triton.language as tl
 
+from kvcheck.agent.kernels.target import current
+
 
 @triton.jit
 def _ordered(value):
@@ -97,7 +99,7 @@ def topk_per_row(logits: Any, context_lens: Any, *, topk: int, next_n: int, out:
     Returns:
         config: tile sizes that were launched.
     """
-    interpreted = logits.device.type == "cpu"
+    interpreted = current(logits.device).interpreted
     lanes = min(max(triton.next_power_of_2(logits.shape[1]), 16), 1 << 18 if interpreted else 4096)
     config = {"LANES": lanes, "OUT_LANES": min(triton.next_power_of_2(topk), 1 << 16 if interpreted else 1024)}
     _topk_per_row[(logits.shape[0],)](

@@ -118,4 +118,4 @@ def make_inputs(case: dict[str, Any], generator: Any) -> Inputs:
 
 def checks(case: dict[str, Any]) -> tuple[str, ...]:
     """The checks a case goes through, in order (HOUSE order); names of `kvcheck.agent.judge`."""
-    return ("premise", "shape", "input_mutated", "guards", "sentinel", "finite_mask", "bound", "topk_of_logits")
+    return ("premise", "shape", "input_mutated", "guards", "sentinel", "finite_mask", "bound", "topk_of_logits", "repeat")

@@ -72,6 +72,7 @@ def make_inputs(case: dict[str, Any], generator: Any) -> Inputs:
         outputs={"topk_positions": ((batch * next_n, case["topk"]), torch.int32)},
         row_lengths=lengths,
         exact=True,
+        inside={"topk_positions": torch.ones(batch * next_n, case["topk"], dtype=torch.bool)},
     )
 
 

@@ -1,7 +1,7 @@
 """Our own Triton kernels: what runs where nothing else is installed.
 
 Origin: kvcheck, agent/kernels.
-Hardware: CUDA and ROCm devices, and any CPU under Triton's interpreter.
+Hardware: CUDA and ROCm devices, emulated ones, and any CPU under Triton's interpreter.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def dispatch(op: str) -> str:
 
 
 def precision(op: str, params: dict[str, Any], device: dict[str, Any]) -> str:
-    """fp32 sums, but for the FP8 matrix units of Hopper and Ada."""
+    """fp32 sums in any order, CDNA3's FP8 groups included (the compiler permutes the products); not so on Hopper and Ada."""
     arch = device.get("arch")
     if params["kv_dtype"] != "e4m3fn":
         return "fp32_any"
@@ -87,16 +87,19 @@ def precision(op: str, params: dict[str, Any], device: dict[str, Any]) -> str:
 
 def _native(device: Any) -> tuple[str, ...]:
     """FP8 formats that Triton loads as such on a device."""
-    import torch
+    from kvcheck.agent.kernels.target import current
 
-    if device.type == "cpu":
+    target = current(device)
+    if target.interpreted:
         return ("e4m3fn",)  # the interpreter of triton 3.7 has no FNUZ pointer type
-    if torch.version.hip:
-        arch = torch.cuda.get_device_properties(device).gcnArchName
-        return ("e4m3fnuz",) if arch.startswith("gfx94") else ("e4m3fn",)
-    return ("e4m3fn",) if torch.cuda.get_device_capability(device) >= (8, 9) else ()
+    if target.backend == "hip":
+        return ("e4m3fnuz",) if target.arch.startswith("gfx94") else ("e4m3fn",)
+    return ("e4m3fn",) if int(target.arch.removeprefix("sm_")) >= 89 else ()
 
 
 def _note(op: str, config: dict[str, int], device: Any, how: str) -> None:
-    where = "Triton's interpreter" if device.type == "cpu" else "compiled"
+    from kvcheck.agent.kernels.target import current
+
+    target = current(device)
+    where = "Triton's interpreter" if target.interpreted else f"compiled for {target.arch}"
     _ran[op] = f"agent/kernels/{op}.py _{op}, {', '.join(f'{k}={v}' for k, v in config.items())}, {how}, {where}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvcheck.report.words import rows
+from kvcheck.report.words import emulated, rows
 from kvcheck.report.words.clean import clean, line
 from kvcheck.report.words.numbers import number
 
@@ -35,6 +35,8 @@ def error_text(row: dict[str, Any]) -> str:
 def _evidence(row: dict[str, Any], where: dict[str, Any], rest: list[str]) -> str:
     also = f"; also failed: {line(', '.join(map(str, row['also_failed'])), 120)}" if row.get("also_failed") else ""
     things = "rows" if row.get("check") == "topk_of_logits" else "elements"
+    if emulated.is_sanitizer(where):
+        return emulated.evidence(where) + also
     if where:
         values = f"expected {number(where.get('expected'))}, got {number(where.get('actual'))}"
         bound = f", bound {number(where['bound'], 2)}" if where.get("bound") is not None else ""

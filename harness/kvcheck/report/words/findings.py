@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from kvcheck.report.words import rows
+from kvcheck.report.words import emulated, rows
 from kvcheck.report.words.clean import line
 from kvcheck.report.words.numbers import count, listed, number, some
 from kvcheck.report.words.thresholds import threshold_sentence
@@ -44,7 +44,15 @@ def findings(run: dict[str, Any], quote: Quote = line) -> list[str]:
     for name in dict.fromkeys(str(row.get("provider")) for row in cases):
         paragraphs.append(_provider(name, [row for row in cases if str(row.get("provider")) == name], quote))
     paragraphs += [threshold_sentence(threshold, quote) for threshold in run.get("thresholds") or []]
-    return paragraphs + [text for text in (_trivial(cases), _positional(cases), _old_wheel(run), _plain_triton(run)) if text]
+    last = (
+        emulated.beside(run, quote),
+        _trivial(cases),
+        _positional(cases),
+        _old_wheel(run),
+        _plain_triton(run),
+        emulated.notice(run, quote),
+    )
+    return paragraphs + [text for text in last if text]
 
 
 def _provider(name: str, cases: list[dict[str, Any]], quote: Quote) -> str:

@@ -6,6 +6,7 @@ import shlex
 from typing import Any
 
 from kvcheck.agent.protocol import NOT_JUDGED, failed
+from kvcheck.report.words import emulated
 from kvcheck.report.words.clean import line
 from kvcheck.report.words.numbers import number, share
 
@@ -90,6 +91,8 @@ def place(row: Row) -> str:
     where = row.get("first_bad")
     if not where:
         return ""
+    if emulated.is_sanitizer(where):
+        return emulated.place(where)
     text = f"[row {number(where.get('row'))}, position {number(where.get('position'))}]"
     if where.get("block") is not None:
         text += f" block {number(where['block'])} offset {number(where.get('offset'))}"

@@ -1,0 +1,174 @@
+"""One case judged: the reference, the premise, every check of every output, one verdict."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import pkgutil
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kvcheck.agent import assemble, precision
+from kvcheck.agent.calling import Call
+from kvcheck.agent.judge import expected as expectations
+from kvcheck.agent.judge import verdict
+from kvcheck.agent.judge.evidence import Evidence, Finding
+from kvcheck.agent.judge.probe import probe
+
+SUMMED = frozenset({"nonfinite_expected", "nonfinite_actual", "unwritten"})
+
+
+class Judgement:
+    """Judges one case.
+
+    Args:
+        op: the op's module.
+        request: a `case` message.
+        params: resolved params.
+        inputs: the call.
+        provider: the bound provider, or None.
+        device: torch device of the case.
+        facts: the device part of the environment.
+        phase: told the phase that begins.
+        installed: context in which launches go where the cases run.
+    """
+
+    def __init__(
+        self,
+        op: Any,
+        request: dict[str, Any],
+        params: dict[str, Any],
+        inputs: Any,
+        provider: Any,
+        device: Any,
+        facts: dict[str, Any],
+        phase: Callable[[str], None],
+        installed: Callable[[], Any] = contextlib.nullcontext,
+    ):
+        self.op, self.request, self.params, self.inputs, self.provider = op, request, params, inputs, provider
+        self.device, self.facts, self.phase, self.installed = device, facts, phase, installed
+
+    def judge(self, used: dict[str, Any], arena: Any, call: Call) -> dict[str, Any]:
+        """The judged part of a row.
+
+        Args:
+            used: the kernel's copy of the tensors, after the call.
+            arena: guarded memory of the call.
+            call: what came of it.
+        """
+        self.phase("reference")
+        begun = time.perf_counter()
+        tensors = {name: tensor.to(self.device, copy=True) for name, tensor in self.inputs.tensors.items()}
+        row: dict[str, Any] = {}
+        sides = self._expected(tensors, row)
+        reference_ms = (time.perf_counter() - begun) * 1e3
+        self.phase("judge")
+        begun = time.perf_counter()
+        evidence = [self._evidence(name, sides[name], tensors, used, arena, call) for name in self.inputs.outputs]
+        row.update(self._verdict(evidence, call))
+        row["timing"] = {"reference_ms": reference_ms, "judge_ms": (time.perf_counter() - begun) * 1e3}
+        return row
+
+    def _verdict(self, evidence: list[Evidence], call: Call) -> dict[str, Any]:
+        checks = [_checks(self.op, self.params, each.output) for each in evidence]
+        unmet = next((found for each, names in zip(evidence, checks, strict=True) if (found := verdict.unmet_premise(each, names))), None)
+        findings: list[Finding] = [call.finding] if call.finding else []
+        if call.actual is not None:
+            found = [item for each, names in zip(evidence, checks, strict=True) for item in verdict.run_checks(each, names)]
+            findings += sorted(found, key=lambda item: _place(item))  # stable: outputs stay in their order
+        findings += call.later
+        promised = sum(int(each.inside().sum()) for each in evidence)
+        row = verdict.compose(findings, _merged(evidence), [name for each in evidence for name in each.trivial], promised)
+        if unmet:
+            row.update(verdict="invalid_case", message=unmet.message, also_failed=[])
+            row.pop("check", None)
+            if call.finding:
+                row["message"] += f"; the kernel ended in: {call.finding.message}"
+        elif call.unsupported is not None:
+            row.update(verdict="unsupported", message=call.unsupported)
+        elif call.actual is None and call.finding is None and not self.request.get("premise_only"):
+            row.update(verdict="harness_error", message="the kernel was not called")
+        elif not promised and row["verdict"] == "pass":
+            row["message"] = "no position is promised: only padding, guards and inputs could have failed"
+        row["premise"] = "fails" if unmet else "holds"
+        return row
+
+    def _evidence(self, name: str, side: tuple[Any, Any], tensors: dict, used: dict, arena: Any, call: Call) -> Evidence:
+        lengths = self.inputs.row_lengths
+        return Evidence(
+            output=name,
+            case=self.params,
+            inputs=self.inputs,
+            tensors=tensors,
+            used=used,
+            arena=arena,
+            actual=None if call.actual is None else call.actual[name],
+            expected=side[0],
+            bound=side[1],
+            row_lengths=None if lengths is None else lengths.to(self.device),
+            returned=name in call.returned,
+            others=[other[name] for other in call.others if other is not None],
+        )
+
+    def _expected(self, tensors: dict[str, Any], row: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+        """Value and bound of every output; the precision model goes into the row where there is a bound."""
+        name = self.request["op"]
+        if name in {module.name for module in pkgutil.iter_modules(expectations.__path__)}:
+            model, origin = self._model()
+            row["precision"] = f"{model.name} ({origin})"
+            return importlib.import_module(f"{expectations.__name__}.{name}").expected(self.inputs, tensors, model)
+        given = {key: self.inputs.initial[key].to(self.device, copy=True) for key in self.inputs.initial}
+        value = assemble.reference(name)(**tensors, **self.inputs.scalars, **_seats(self.inputs, given), alloc=None)
+        if not isinstance(value, (tuple, list, dict)):
+            value = (value,)
+        if not isinstance(value, dict):
+            value = dict(zip(self.inputs.outputs, value, strict=True))
+        return {key: (each, None) for key, each in value.items()}
+
+    def _model(self) -> tuple[Any, str]:
+        """The precision model of a case, and where it is from: given, probed, declared or assumed."""
+        given = self.request.get("precision")
+        if given == precision.PROBE:
+            self.phase("kernel")
+            with self.installed():
+                found = probe(self.op, self.provider.function(self.request["op"]), self.params, self.device) if self.provider else None
+            self.phase("reference")
+            if found:
+                return precision.parse(found), "probed"
+        elif given:
+            return precision.parse(given), "given"
+        declared = self.provider.precision(self.request["op"], self.params, self.facts) if self.provider else None
+        if declared:
+            return precision.parse(declared), "declared"
+        return precision.parse(precision.assumed(self.facts)), "assumed"
+
+
+def _seats(inputs: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """The output arguments as a reference gets them: what an in-place op finds there, else None."""
+    names = list(inputs.outputs)
+    return {"out": given.get(names[0])} if len(names) == 1 else {name: given.get(name) for name in names}
+
+
+def _checks(op: Any, params: dict[str, Any], output: str) -> tuple[str, ...]:
+    """The checks of one output: an op with several names them by output."""
+    names = op.checks(params)
+    return names[output] if isinstance(names, dict) else names
+
+
+def _place(finding: Finding) -> int:
+    """Where a check stands in the house's order."""
+    order = list(verdict.CHECKS)
+    return order.index(finding.check) if finding.check in order else len(order)
+
+
+def _merged(evidence: list[Evidence]) -> dict[str, Any]:
+    """Metrics of all outputs: counts added up, everything else at its worst."""
+    merged: dict[str, Any] = {}
+    for each in evidence:
+        for name, value in each.metrics.items():
+            if name not in merged:
+                merged[name] = value
+            elif isinstance(value, (int, float)):
+                merged[name] = merged[name] + value if name in SUMMED else max(merged[name], value)
+    return merged
