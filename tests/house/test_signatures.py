@@ -31,9 +31,8 @@ def arguments(op: str) -> set[str]:
     from kvcheck.agent.inputs.random import Generator
 
     params = {name: axis.default for name, axis in specs.axes(op).items()}
-    params |= {"context_len": 8, "max_model_len": 8, "topk": 2, "poison": "zero"}
-    if "kv_dtype" in params:
-        params["kv_dtype"] = "e4m3fn"
+    small = {"context_len": 8, "max_model_len": 8, "topk": 2, "poison": "zero", "kv_dtype": "e4m3fn"}
+    params |= {name: value for name, value in small.items() if name in params}
     inputs = import_module(f"kvcheck.agent.ops.{op}").make_inputs(params, Generator(0))
     return {*inputs.tensors, *inputs.scalars}
 

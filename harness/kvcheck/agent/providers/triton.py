@@ -78,6 +78,11 @@ def dispatch(op: str) -> str:
 
 def precision(op: str, params: dict[str, Any], device: dict[str, Any]) -> str:
     """fp32 sums in any order, CDNA3's FP8 groups included (the compiler permutes the products); not so on Hopper and Ada."""
+    if op not in globals():
+        import importlib
+
+        declared = getattr(importlib.import_module(f"kvcheck.agent.kernels.{op}"), "precision", None)
+        return declared(params, device) if declared else "fp32_any"
     arch = device.get("arch")
     if params["kv_dtype"] != "e4m3fn":
         return "fp32_any"
@@ -102,4 +107,23 @@ def _note(op: str, config: dict[str, int], device: Any, how: str) -> None:
 
     target = current(device)
     where = "Triton's interpreter" if target.interpreted else f"compiled for {target.arch}"
-    _ran[op] = f"agent/kernels/{op}.py _{op}, {', '.join(f'{k}={v}' for k, v in config.items())}, {how}, {where}"
+    parts = [f"agent/kernels/{op}.py _{op}", *(f"{key}={value}" for key, value in config.items()), how, where]
+    _ran[op] = ", ".join(part for part in parts if part)
+
+
+def __getattr__(name: str) -> Any:
+    """The functions of the other ops: those of `agent/kernels/<op>.py`, which have the op's own signature and return their tile sizes."""
+    import functools
+    import importlib
+
+    if name.startswith("_") or name not in SPEC["ops"]:
+        raise AttributeError(name)
+    kernel = getattr(importlib.import_module(f"kvcheck.agent.kernels.{name}"), name)
+
+    @functools.wraps(kernel)
+    def launch(*tensors: Any, **arguments: Any) -> None:
+        config = kernel(*tensors, **arguments)
+        device = next(value.device for value in (*tensors, *arguments.values()) if hasattr(value, "device"))
+        _note(name, config, device, "")
+
+    return launch
