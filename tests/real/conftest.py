@@ -30,7 +30,7 @@ def signatures():
 
 @pytest.fixture(scope="session")
 def judge():
-    """`judge(provider, cases)`: rows of one CPU agent, a case a dict of axes; a row whose agent died is {"verdict": "crash"}."""
+    """`judge(provider, cases, device="cpu")`: rows of one agent, a case a dict of axes; a row whose agent died is {"verdict": "crash"}."""
     return _judge
 
 
@@ -41,12 +41,12 @@ def _beside(name: str):
     return module
 
 
-def _judge(provider: str, cases: list[dict], op: str = "paged_mqa_logits", **request) -> list[SimpleNamespace]:
+def _judge(provider: str, cases: list[dict], op: str = "paged_mqa_logits", device: str = "cpu", **request) -> list[SimpleNamespace]:
     defaults = {name: axis.default for name, axis in specs.axes(op).items()}
     sent = [{"type": "case", "op": op, "provider": provider, "params": defaults | case, "seed": 42, **request} for case in cases]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "kvcheck.agent", "--device", "cpu"],
+        [sys.executable, "-m", "kvcheck.agent", "--device", device],
         input=b"".join(map(encode, sent)),
         capture_output=True,
         env=environment,

@@ -1,7 +1,7 @@
 """Every signature that aiter's entry points have had, as vLLM's calls fill them in.
 
 The parameter names and defaults below are facts read off the sources; `tests/real/test_aiter_history.py` holds them against a clone
-of ROCm/aiter. For the calls on AMD hardware (Preshuffle, top_k_per_row_decode) this is all that is tested: they have never run.
+of ROCm/aiter. For top_k_per_row_decode this is all that is tested: it has never run.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ def test_every_signature_is_filled_in(name, commits, text):
     given = set(bound.values())
     assert given >= set(binding.REQUIRED)
     optional = {"ChunkQ": "chunk_q", "ChunkK": "chunk_k", "KVBlockSize": "block_size", "Preshuffle": "preshuffle", "WavePerEU": "waves"}
+    optional["VarCtxSchedule"] = "schedule"
     for parameter, meaning in optional.items():
         assert (parameter in text) == (bound.get(parameter) == meaning)
     assert ("TotalCuCount" in text) == ("cu_count" in given)

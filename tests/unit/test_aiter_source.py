@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
+import types
 
 import pytest
 import torch
 
 from kvcheck.agent.protocol import Unsupported
 from kvcheck.agent.providers import aiter
-from kvcheck.agent.providers._aiter import binding, machine, rows, shim, source
+from kvcheck.agent.providers._aiter import binding, gluon, machine, rows, shim, source, watch
 
 
 @pytest.fixture
@@ -98,17 +99,6 @@ def test_a_signature_that_cannot_be_served_is_refused_with_the_reason():
         binding.arguments(more, REQUIRED)
 
 
-def test_a_shuffled_cache_holds_each_byte_where_the_formula_says():
-    size, dim = 32, 48
-    cache = torch.randint(0, 256, (3, size, 1, dim + 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    flat, shuffled = cache.reshape(3, -1), rows.shuffle16(cache, dim).reshape(3, -1)
-    for t in range(size):
-        for d in range(dim):
-            there = (t // 16) * 16 * dim + (d // 16) * 256 + (t % 16) * 16 + d % 16
-            assert torch.equal(shuffled[:, there], flat[:, t * dim + d])
-    assert torch.equal(shuffled[:, size * dim :], flat[:, size * dim :])
-
-
 def test_ragged_lists_hold_each_request_in_turn():
     table = torch.tensor([[5, 6, 7], [8, 9, 9], [1, 2, 3]], dtype=torch.int32)
     sums, slots = rows.ragged(torch.tensor([3, 0, 2], dtype=torch.int32), table)
@@ -136,7 +126,98 @@ def test_a_launch_is_noted_whole_and_passed_on_without_amd_s_own_keywords():
             return lambda *args, **keywords: (grid, args, keywords)
 
     noted = []
-    launch = shim.Launch(Kernel(), lambda kernel, grid, keywords: noted.append((grid, keywords)), shim.AMD_LAUNCH_OPTIONS)
+    launch = watch.Launch(Kernel(), lambda kernel, grid, keywords: noted.append((grid, keywords)), watch.AMD_LAUNCH_OPTIONS)
     assert launch[(3,)](1, waves_per_eu=2, ChunkK=64) == ((3,), (1,), {"ChunkK": 64})
     assert noted == [((3,), {"waves_per_eu": 2, "ChunkK": 64})]
     assert launch.arg_names == ("q",)
+
+
+def test_a_compiled_kernel_is_noted_with_what_it_was_compiled_for():
+    class Compiled:
+        hash = "abc"
+
+        def __getitem__(self, grid):
+            return lambda *args: args
+
+    module = types.ModuleType("wrapper")
+
+    def compile_it(ChunkQ, ChunkK, Preshuffle=False):
+        return Compiled()
+
+    module._compile_it = compile_it
+    noted, failures = [], []
+    watch.watch(module, lambda kernel, grid, keywords: noted.append((grid, keywords)), failed=lambda *facts: failures.append(facts))
+    kernel = module._compile_it(64, ChunkK=256, Preshuffle=True)
+    assert kernel[(7,)](1, 2) == (1, 2) and kernel.hash == "abc"
+    assert noted == [((7,), {"ChunkQ": 64, "ChunkK": 256, "Preshuffle": True})]
+    assert failures == []
+
+
+CONFIG = {"ChunkQ": 16, "ChunkK": 256, "HiddenDim": 128, "is_padded_mode": True, "Preshuffle": True, "KVBlockSize": 16}
+
+
+@pytest.mark.parametrize("compiles", [64, 1])
+def test_a_tile_that_does_not_compile_is_blamed_where_a_usual_one_does(checkout, compiles):
+    def compile_it(ChunkQ, ChunkK, HiddenDim, is_padded_mode, Preshuffle, KVBlockSize):
+        if ChunkQ != compiles:
+            raise RuntimeError("instr_shape must follow the (M, N, K) format")
+
+    module = types.ModuleType("wrapper")
+    module._compile_it = compile_it
+    watch.watch(module, lambda *_: None, failed=gluon.failed(source.find(str(checkout)), shim.Machine("gfx950", 256, "hip")))
+    wanted = RuntimeError if compiles == 64 else Unsupported
+    with pytest.raises(
+        wanted, match=r"instr_shape" if compiles == 64 else r"compiles no tile .* needs triton 3.5: its MFMA layout names two"
+    ):
+        module._compile_it(**CONFIG)
+
+
+def entry_of(parameters: str):
+    scope = {}
+    required = "q_fp8, kv_cache, weights, out_logits, context_lens, kv_indices, max_model_len"
+    exec(f"def deepgemm_fp8_paged_mqa_logits({required}{parameters}): pass", scope)
+    return scope["deepgemm_fp8_paged_mqa_logits"]
+
+
+NEW, OLD, VARCTX = ", Preshuffle=False, KVBlockSize=1, VarCtxSchedule=None", ", ChunkK=64, SplitKV=5", ", Preshuffle=False, KVBlockSize=1"
+HIP = shim.Machine("gfx950", 256, "hip")
+
+
+@pytest.mark.parametrize(
+    ("variant", "parameters", "where", "on", "why"),
+    [
+        ("gluon", OLD, HIP, True, "no Gluon kernels: they came with fe927e8d32"),
+        ("gluon_varctx", VARCTX, HIP, True, "no VarCtxSchedule: it came with 9715eeccee"),
+        ("gluon", NEW, shim.Machine(), True, "no interpreter runs them"),
+        ("gluon_preshuffle", NEW, shim.Machine(backend="cuda"), True, "do not compile for CUDA"),
+        ("gluon", NEW, shim.Machine("gfx90a", 104, "hip"), True, "gfx942 and gfx950, this is gfx90a"),
+        ("gluon", NEW, HIP, False, "with triton 3.5.0 and newer; this is triton"),
+    ],
+)
+def test_where_there_is_no_gluon_the_reason_is_said(checkout, monkeypatch, variant, parameters, where, on, why):
+    module = types.ModuleType("wrapper")
+    module.enable_gluon_pa_mqa_logits = on
+    monkeypatch.setattr(gluon, "gate", lambda module: "3.5.0")
+    with pytest.raises(Unsupported, match=why):
+        gluon.refuse(variant, source.find(str(checkout)), module, entry_of(parameters), where)
+
+
+def test_code_objects_built_beforehand_are_for_a_card():
+    module = types.ModuleType("wrapper")
+    gluon.refuse_prebuilt(module, HIP)
+    module.enable_jit_gluon_pa_mqa_logits_kernel = False
+    with pytest.raises(Unsupported, match="built beforehand"):
+        gluon.refuse_prebuilt(module, HIP)
+    gluon.refuse_prebuilt(module, shim.Machine("gfx950", 256, "hip", rocm=True))
+
+
+def test_the_architecture_has_its_fp8_format():
+    assert [shim.Machine(arch, 1, "hip").fp8 for arch in ("gfx942", "gfx950")] == ["e4m3fnuz", "e4m3fn"]
+    assert shim.Machine().fp8 is None and shim.Machine(backend="cuda").fp8 is None
+
+
+@pytest.mark.parametrize(("block_size", "head_dim"), [(1, 128), (24, 128), (64, 64)])
+def test_pages_that_the_preshuffle_kernels_cannot_read_are_refused(block_size, head_dim):
+    gluon.refuse_shape(64, 128)
+    with pytest.raises(Unsupported, match="multiples of 16 and head_dim 128"):
+        gluon.refuse_shape(block_size, head_dim)

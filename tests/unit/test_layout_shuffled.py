@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from kvcheck_references import paged_mqa_logits_naive as naive
 
 from kvcheck.agent.layouts import block_flat, shuffled
+from kvcheck_references import paged_mqa_logits_naive as naive
 
 SHAPES = [(16, 16), (16, 128), (32, 48), (48, 64), (64, 128), (128, 32)]
 

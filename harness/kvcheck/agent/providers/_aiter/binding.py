@@ -22,6 +22,7 @@ NAMES = {
     "chunk_k": ("ChunkK",),
     "cu_count": ("TotalCuCount",),
     "waves": ("WavePerEU",),
+    "schedule": ("VarCtxSchedule",),
 }
 """What an argument means, and every name that some commit has given it."""
 

@@ -12,20 +12,21 @@ from typing import Any
 
 import torch
 
+from kvcheck.agent.layouts import shuffled
 from kvcheck.agent.protocol import Unsupported
-from kvcheck.agent.providers._aiter import binding, interpreter, rows, shim
+from kvcheck.agent.providers._aiter import binding, gluon, interpreter, rows, shim, watch
 from kvcheck.agent.providers._aiter.source import Source, blob
 
 ENTRIES = {
     "stage1": "deepgemm_fp8_paged_mqa_logits_stage1",
     "stage1_defaults": "deepgemm_fp8_paged_mqa_logits_stage1",
-    "fused": "deepgemm_fp8_paged_mqa_logits",
+    **dict.fromkeys(("fused", "fused_plain", *gluon.VARIANTS), "deepgemm_fp8_paged_mqa_logits"),
     "ragged": "deepgemm_fp8_paged_mqa_logits_ragged_k",
     "ragged_stage1": "deepgemm_fp8_paged_mqa_logits_stage1_ragged_k",
 }
 PER_HEAD = ("stage1", "stage1_defaults", "ragged_stage1")
 RAGGED = ("ragged", "ragged_stage1")
-GLUON_ARCHS = ("gfx942", "gfx950")
+FUSED = ("fused", "fused_plain", *gluon.VARIANTS)
 CHUNK_K = 256
 OLD_CHUNK_Q = 32
 """Query heads a tile where the wrapper has no ChunkQ: stage1 before fe927e8d32 (2025-11-18), and stage1_ragged_k always."""
@@ -44,14 +45,16 @@ class Aiter:
         self, source: Source, variant: str | None, module: types.ModuleType, dtypes: Any, device: torch.device, machine: shim.Machine
     ) -> None:
         self.run_unsupported = False
-        production = "fused" if machine.rocm and machine.arch in GLUON_ARCHS else "stage1"
+        production = "fused" if machine.backend == "hip" and machine.arch in gluon.ARCHS else "stage1"
         self.source, self.variant, self.plain = source, variant or production, variant is None
         self.module, self.dtypes, self.device, self.machine = module, dtypes, device, machine
-        self.interpreted = device.type == "cpu"
+        self.interpreted = machine.backend == "interpreter"
         self._launched: tuple[Any, Any, dict[str, Any]] | None = None
         self._flattened = False
-        if not machine.rocm:
-            shim.watch(module, self._note, cuda=not self.interpreted)
+        if self.variant == "fused_plain" and hasattr(module, gluon.SWITCH):
+            setattr(module, gluon.SWITCH, False)
+        drop = watch.AMD_LAUNCH_OPTIONS if machine.backend == "cuda" else frozenset()
+        watch.watch(module, self._note, drop, gluon.failed(source, machine))
 
     def paged_mqa_logits(
         self,
@@ -74,6 +77,10 @@ class Aiter:
         """
         self._launched = None
         entry = self._entry()
+        if self.variant in gluon.VARIANTS:
+            gluon.refuse(self.variant, self.source, self.module, entry, self.machine)
+        if self._gluon():
+            gluon.refuse_prebuilt(self.module, self.machine)
         if not self.run_unsupported:
             self._refuse(entry, head_dim=q.shape[-1], block_size=block_size, kv_dtype=kv_dtype)
         self._flattened = context_lens.dim() == 2
@@ -88,16 +95,20 @@ class Aiter:
         else:
             values["lengths"], values["table"] = context_lens, block_table.contiguous()
         values["kv_cache"] = kv_cache
-        if self.variant == "fused":
-            values |= {"block_size": block_size, "preshuffle": False}
+        if self.variant in FUSED:
+            preshuffle = self._preshuffle(block_size)
+            values |= {"block_size": block_size, "preshuffle": preshuffle}
             if "waves" in binding.parameters(entry):
                 values |= {"chunk_k": CHUNK_K, "waves": 2}  # the older wrapper keeps its own ChunkK and SplitKV
-            if self._gluon() and block_size > 1:
-                values |= {"preshuffle": True, "kv_cache": rows.shuffle16(kv_cache, head_dim)}
+            if preshuffle:
+                gluon.refuse_shape(block_size, head_dim)
+                values["kv_cache"] = shuffled.write(kv_cache)
+            if self.variant == "gluon_varctx":
+                values["schedule"] = gluon.schedule(self.module, batch, next_n, values["lengths"], max_model_len)
         per_head = self.variant in PER_HEAD
         values["out"] = alloc((heads, batch * next_n, max_model_len), torch.float32, float("-inf")) if per_head else out
-        if not self.machine.rocm:
-            self.dtypes.fp8 = q.dtype  # on ROCm the package knows its own
+        if self.machine.fp8 is None:
+            self.dtypes.fp8 = q.dtype  # an AMD target has its own
         self._call(entry, binding.arguments(entry, values))
         if per_head:
             out.copy_(values["out"].sum(dim=0))
@@ -110,7 +121,7 @@ class Aiter:
         Source: ROCm/aiter@e4048607a5 aiter/ops/topk.py; rows no longer than k are the identity prefix, then -1.
         """
         if not self.machine.rocm or self.source.directory is not None:
-            why = "a checkout has nothing built" if self.machine.rocm else f"this device is {self.device}"
+            why = "a checkout has nothing built" if self.machine.rocm else f"{self._place()} has no code object of it"
             raise Unsupported(f"top_k_per_row_decode is a HIP kernel that aiter builds on ROCm; {why}")
         if not self.plain:
             raise Unsupported(f"aiter:{self.variant} names a paged logits kernel; topk_per_row is served by plain `aiter`")
@@ -142,17 +153,16 @@ class Aiter:
             return f"{self.source.name()} has no {ENTRIES[self.variant]}"
         lead = f"{entry.__name__} ({self._where(entry)}), {self.source.name()}"
         flat = "; per-row lengths given as requests of one row" if self._flattened else ""
-        if self.machine.rocm:
-            kind = "Gluon" if self.variant == "fused" and self._gluon() else f"plain Triton; {CAVEAT}"
-            return f"{lead}, own dispatch on {self.machine.arch}: {kind}{flat}"
-        where = "Triton interpreter" if self.interpreted else "CUDA"
         if self._launched is None:
-            return f"{lead}: nothing was launched; {where}"
+            return f"{lead}: nothing was launched; {self._place()}"
         kernel, grid, config = self._launched
-        tile = " ".join(f"{k}={v}" for k, v in sorted(config.items()) if isinstance(v, int) and k not in shim.AMD_LAUNCH_OPTIONS)
+        made = watch.function(kernel)
+        tile = " ".join(f"{k}={v}" for k, v in sorted(config.items()) if isinstance(v, int) and k not in watch.AMD_LAUNCH_OPTIONS)
         programs = grid[0] if isinstance(grid, tuple) else grid
-        what = f"{kernel.fn.__name__} ({self._where(kernel.fn)}), {self.source.name()}"
-        return f"{what}, {programs} programs, {tile}; {where}{flat}; {CAVEAT}"
+        via = f" by {entry.__name__}" if self._gluon() else ""
+        caveat = "" if self.machine.backend == "hip" else f"; {CAVEAT}"
+        what = f"{made.__name__} ({self._where(made)}){via}, {self.source.name()}"
+        return f"{what}, {programs} programs, {tile}; {self._place()}{flat}{caveat}"
 
     def precision(self, op: str, params: dict[str, Any], device: dict[str, Any]) -> str | None:
         """The precision model of `tl.dot` on FP8 here: on sm_90 the wgmma path is taken from 64 query heads a tile on."""
@@ -172,6 +182,8 @@ class Aiter:
             return None
         if self.variant in RAGGED or not self._serves_blocks(entry):
             return "block_size 1 only"
+        if self.variant in gluon.PRESHUFFLED:
+            return "block_size a multiple of 16, head_dim 128"
         return "block_size 1 or a multiple of 16, head_dim 128" if self.variant == "fused" and self._gluon() else None
 
     def _entry(self) -> Any:
@@ -181,7 +193,17 @@ class Aiter:
         return entry
 
     def _gluon(self) -> bool:
-        return self.machine.rocm and bool(getattr(self.module, "enable_gluon_pa_mqa_logits", False))
+        return self.variant in FUSED and gluon.taken(self.module, self.machine)
+
+    def _preshuffle(self, block_size: int) -> bool:
+        """What vLLM passes where it takes Gluon, unless the variant says."""
+        return self.variant in gluon.PRESHUFFLED or (self.variant == "fused" and self._gluon() and block_size > 1)
+
+    def _place(self) -> str:
+        """What the kernels were made for."""
+        if self.machine.backend == "hip":
+            return f"compiled for {self.machine.arch}" + ("" if self.machine.rocm else ", emulated")
+        return "Triton interpreter" if self.interpreted else "CUDA"
 
     def _options(self, entry: Any, heads: int) -> dict[str, Any]:
         options: dict[str, Any] = {"chunk_q": heads} if self.variant == "stage1" else {}
@@ -200,36 +222,29 @@ class Aiter:
 
     def _refuse(self, entry: Any, head_dim: int, block_size: int, kv_dtype: str) -> None:
         text = inspect.getsource(self.module)
-        own = "e4m3fnuz" if "float8_e4m3fnuz" in text and "dtypes.fp8" not in text else None  # before 5dafe275e0 (2025-11-14)
-        if self.machine.rocm:
-            own = str(self.dtypes.fp8).rpartition("float8_")[2]
+        own = "e4m3fnuz" if "float8_e4m3fnuz" in text and "dtypes.fp8" not in text else self.machine.fp8  # before 5dafe275e0 (2025-11-14)
         if own is not None and own != kv_dtype:
             raise Unsupported(f"{self.source.name()} reads every cache as {own} here, the case is {kv_dtype}")
-        if self.device.type == "cuda" and not self.machine.rocm and kv_dtype == "e4m3fnuz":
+        if self.machine.backend == "cuda" and kv_dtype == "e4m3fnuz":
             raise Unsupported("Triton has no e4m3fnuz on CUDA")
         if self.interpreted and kv_dtype == "e4m3fnuz" and not interpreter.knows_fnuz():
             raise Unsupported("this Triton's interpreter has no e4m3fnuz")
         if block_size == 1:
             return
         if not self._serves_blocks(entry):
-            since = "04907edc21 (2026-08-20)" if self.variant == "fused" else "8abb3607e9 (2026-08-10)"
+            since = "04907edc21 (2026-08-20)" if self.variant in FUSED else "8abb3607e9 (2026-08-10)"
             raise Unsupported(
                 f"block_size {block_size}: {entry.__name__} of {self.source.name()} looks the block table up by token (its kernel "
                 f"takes no KVBlockSize); larger blocks came with {since}"
             )
-        if self.variant == "fused":
-            self._refuse_tiles(inspect.getsource(entry), head_dim, block_size)
-
-    def _refuse_tiles(self, text: str, head_dim: int, block_size: int) -> None:
-        if self._gluon() and (block_size % 16 or head_dim != 128):
-            raise Unsupported(f"Preshuffle takes blocks of multiples of 16 and head_dim 128, got {block_size} and {head_dim}")
-        longer = block_size > CHUNK_K and block_size % CHUNK_K == 0 and "KVBlockSize % ChunkK == 0" in text
-        if CHUNK_K % block_size and not longer:
-            raise Unsupported(f"the fused wrapper asserts that ChunkK {CHUNK_K} and KVBlockSize {block_size} divide each other")
+        if self.variant in FUSED:
+            longer = block_size > CHUNK_K and block_size % CHUNK_K == 0 and "KVBlockSize % ChunkK == 0" in inspect.getsource(entry)
+            if CHUNK_K % block_size and not longer:
+                raise Unsupported(f"the fused wrapper asserts that ChunkK {CHUNK_K} and KVBlockSize {block_size} divide each other")
 
     def _serves_blocks(self, entry: Any) -> bool:
         """Whether the kernel that this entry point launches knows about blocks; read from its arguments, never from a date."""
-        if self.variant == "fused" and self._gluon():
+        if self._gluon():
             return "preshuffle" in binding.parameters(entry)
         return any("KVBlockSize" in inspect.signature(k.fn).parameters for k in self._kernels(entry))
 
@@ -237,10 +252,10 @@ class Aiter:
         from triton.runtime.jit import KernelInterface
 
         used = [getattr(self.module, name, None) for name in entry.__code__.co_names]
-        return [k for k in used if isinstance(k, (shim.Launch, KernelInterface))]
+        return [k for k in used if isinstance(k, (watch.Launch, KernelInterface))]
 
     def _chunk_q(self, heads: int) -> int:
-        if self.variant in ("fused", "ragged"):
+        if self.variant in (*FUSED, "ragged"):
             return heads
         entry = getattr(self.module, ENTRIES[self.variant], None)
         own = None if entry is None else binding.default(entry, "chunk_q")
@@ -249,7 +264,8 @@ class Aiter:
         return heads if self.variant == "stage1" else own
 
     def _note(self, kernel: Any, grid: Any, keywords: dict[str, Any]) -> None:
-        self._launched = (kernel, grid, keywords)
+        if "schedule" not in watch.function(kernel).__name__:  # what makes the schedule of varctx is not what is judged
+            self._launched = (kernel, grid, keywords)
 
     def _where(self, function: Any) -> str:
         code = function.__code__

@@ -9,25 +9,26 @@ from typing import Any
 
 import torch
 
+from kvcheck.agent.kernels import target
 from kvcheck.agent.protocol import Unsupported
 from kvcheck.agent.providers._aiter.shim import ARCH, CU_COUNT, Machine
 from kvcheck.agent.providers._aiter.source import Source
 
 
 def ask(device: torch.device) -> Machine:
-    """The device's architecture and compute units; the stand-in values on a CPU, where Triton's interpreter must be on.
+    """What kernels are compiled for on a device; stand-in answers for aiter where that is no AMD card.
 
     Raises:
-        Unsupported: a CPU without TRITON_INTERPRET=1 set before Triton was imported.
+        Unsupported: a CPU where Triton neither interprets nor compiles.
     """
-    if device.type == "cpu":
-        if os.environ.get("TRITON_INTERPRET") != "1":
-            raise Unsupported("on a CPU aiter's kernels need TRITON_INTERPRET=1 before triton is imported")
-        return Machine(ARCH, CU_COUNT)
-    properties = torch.cuda.get_device_properties(device)
-    if torch.version.hip is None:
-        return Machine(ARCH, properties.multi_processor_count)
-    return Machine(properties.gcnArchName.partition(":")[0], properties.multi_processor_count, rocm=True)
+    found = target.current(device)
+    if found.backend == "hip":
+        return Machine(found.arch, found.compute_units, "hip", rocm=found.rocm)
+    if found.backend == "cuda":
+        return Machine(ARCH, found.compute_units, "cuda")
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        raise Unsupported("on a CPU aiter's kernels need TRITON_INTERPRET=1 before triton is imported, or an emulated device")
+    return Machine(ARCH, CU_COUNT)
 
 
 def import_installed(source: Source) -> tuple[types.ModuleType, Any]:

@@ -39,20 +39,3 @@ def ragged(context_lens: torch.Tensor, block_table: torch.Tensor) -> tuple[torch
     sums = torch.zeros(len(lengths) + 1, dtype=torch.int32, device=context_lens.device)
     sums[1:] = torch.cumsum(context_lens, dim=0)
     return sums, torch.cat([block_table[b, :n] for b, n in enumerate(lengths)]).contiguous()
-
-
-def shuffle16(kv_cache: torch.Tensor, head_dim: int) -> torch.Tensor:
-    """A block-flat cache in the layout of `Preshuffle=True`: values in tiles of 16 tokens by 16 bytes, scales where they were.
-
-    Args:
-        kv_cache: [num_blocks, block_size, 1, head_dim+4] uint8. block-flat; block_size and head_dim multiples of 16.
-        head_dim: value bytes a token.
-
-    Returns:
-        [num_blocks, block_size, 1, head_dim+4] uint8. byte (token t, dim d) of a block lies at
-        (t//16)*16*head_dim + (d//16)*256 + (t%16)*16 + d%16.
-    """
-    blocks, size = kv_cache.shape[:2]
-    flat = kv_cache.reshape(blocks, -1)
-    values = flat[:, : size * head_dim].reshape(blocks, size // 16, 16, head_dim // 16, 16).transpose(2, 3)
-    return torch.cat([values.reshape(blocks, -1), flat[:, size * head_dim :]], dim=1).reshape(kv_cache.shape)

@@ -1,9 +1,10 @@
-"""Loads aiter's own Triton kernel files, unmodified, where there is no ROCm.
+"""Loads aiter's own Triton and Gluon kernel files, unmodified, where there is no ROCm.
 
 `import aiter` needs ROCm at nearly every commit: its `__init__` pulls in the HIP operators. So the package folders stand here as
 bare modules (no `__init__` is run), and three things that only a ROCm machine can answer are answered here: the architecture, the
 number of compute units, and which FP8 type `aiter.dtypes.fp8` is. The wrapper and kernel files are the package's own. On ROCm a
-checkout is loaded in the same way, with the machine's own answers: so nothing is built, and nothing is written into it.
+checkout is loaded in the same way, with the machine's own answers: so nothing is built, and nothing is written into it. Where Triton
+compiles for an AMD card that torch does not drive, the answers are that card's.
 
 Source: ROCm/aiter@e4048607a5 and older, aiter/ops/triton/[attention/]pa_mqa_logits.py.
 """
@@ -14,7 +15,7 @@ import contextlib
 import importlib
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,32 +23,12 @@ from kvcheck.agent.protocol import Unsupported
 from kvcheck.agent.providers._aiter.source import Source
 
 ARCH = "gfx90a"
-"""An architecture for which the newest wrapper takes the plain Triton kernel; Gluon kernels run on AMD hardware alone."""
+"""An architecture for which the newest wrapper takes the plain Triton kernel: Gluon kernels are neither interpreted nor CUDA's."""
 
 CU_COUNT = 80
 """Compute units where no device can be asked: the default of the wrapper itself until d9c373033c (2026-06-17)."""
 
-AMD_LAUNCH_OPTIONS = frozenset({"waves_per_eu", "matrix_instr_nonkdim", "kpack"})
-"""Launch keywords that Triton's CUDA back end refuses; none of them changes what is computed."""
-
 BARE_PACKAGES = ("aiter", "aiter.jit", "aiter.jit.utils", "aiter.ops", "aiter.ops.triton", "aiter.utility")
-
-
-class Launch:
-    """One Triton kernel of the wrapper module: passes launches on, and notes what was launched."""
-
-    def __init__(self, kernel: Any, note: Callable[[Any, Any, dict[str, Any]], None], drop: frozenset[str]) -> None:
-        self._kernel, self._note, self._drop = kernel, note, drop
-
-    def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        def launch(*args: Any, **keywords: Any) -> Any:
-            self._note(self._kernel, grid, keywords)
-            return self._kernel[grid](*args, **{k: v for k, v in keywords.items() if k not in self._drop})
-
-        return launch
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._kernel, name)
 
 
 @dataclass(frozen=True)
@@ -57,12 +38,22 @@ class Machine:
     Attributes:
         arch: architecture name such as "gfx942".
         cu_count: compute units.
-        rocm: whether it is true: only then may the wrapper take its Gluon kernels.
+        backend: "hip", "cuda" or "interpreter". Only where Triton compiles for AMD is the architecture true, and may the wrapper take its
+            Gluon kernels.
+        rocm: whether torch drives the card; prebuilt code runs there alone.
     """
 
     arch: str = ARCH
     cu_count: int = CU_COUNT
+    backend: str = "interpreter"
     rocm: bool = False
+
+    @property
+    def fp8(self) -> str | None:
+        """The FP8 format of the architecture; None where any can be asked for."""
+        if self.backend != "hip":
+            return None
+        return "e4m3fnuz" if self.arch.startswith("gfx94") else "e4m3fn"
 
 
 def load(source: Source, machine: Machine) -> tuple[types.ModuleType, types.ModuleType]:
@@ -76,7 +67,7 @@ def load(source: Source, machine: Machine) -> tuple[types.ModuleType, types.Modu
         Unsupported: the file does not parse on this Python, or does not load. That says nothing about the kernel.
     """
     name = source.module()
-    _forget()
+    forget()
     sys.dont_write_bytecode = True  # nothing may be written into somebody's checkout
     dtypes = _stand(source, machine)
     try:
@@ -89,20 +80,16 @@ def load(source: Source, machine: Machine) -> tuple[types.ModuleType, types.Modu
         raise Unsupported(f"{source.name()}: {where} line {error.lineno} does not parse on Python {here} ({error.msg}){hint}") from error
     except Exception as error:
         raise Unsupported(f"{source.name()} does not load: {type(error).__name__}: {error}") from error
-    if not machine.rocm and getattr(module, "enable_gluon_pa_mqa_logits", False):
+    if machine.backend != "hip" and getattr(module, "enable_gluon_pa_mqa_logits", False):
         # Until 04907edc21 the wrapper turned Gluon on by Triton's version alone; this is its own switch.
         module.enable_gluon_pa_mqa_logits = False
     return module, dtypes
 
 
-def watch(module: types.ModuleType, note: Callable[[Any, Any, dict[str, Any]], None], cuda: bool) -> None:
-    """Lets `note(kernel, grid, keywords)` see each launch of the module's kernels."""
-    from triton.runtime.jit import KernelInterface
-
-    drop = AMD_LAUNCH_OPTIONS if cuda else frozenset()
-    for name, value in list(vars(module).items()):
-        if isinstance(value, KernelInterface):
-            setattr(module, name, Launch(value, note, drop))
+def forget() -> None:
+    """Lets go of an aiter that was loaded here before: the next import finds another."""
+    for name in [n for n in sys.modules if n == "aiter" or n.startswith("aiter.")]:
+        del sys.modules[name]
 
 
 def _stand(source: Source, machine: Machine) -> types.ModuleType:
@@ -116,7 +103,7 @@ def _stand(source: Source, machine: Machine) -> types.ModuleType:
         if parent:
             setattr(sys.modules[parent], child, bare)
     dtypes = types.ModuleType("aiter.dtypes")
-    _fill_dtypes(dtypes)
+    _fill_dtypes(dtypes, machine)
     chip = types.ModuleType("aiter.jit.utils.chip_info")
     chip.get_gfx = chip.get_gfx_runtime = lambda: machine.arch
     chip.get_cu_num = lambda: machine.cu_count
@@ -127,17 +114,12 @@ def _stand(source: Source, machine: Machine) -> types.ModuleType:
     return dtypes
 
 
-def _fill_dtypes(dtypes: types.ModuleType) -> None:
+def _fill_dtypes(dtypes: types.ModuleType, machine: Machine) -> None:
     import torch
 
-    dtypes.fp8 = torch.float8_e4m3fn  # each case sets its own
+    dtypes.fp8 = torch.float8_e4m3fnuz if machine.fp8 == "e4m3fnuz" else torch.float8_e4m3fn
     dtypes.bf16, dtypes.fp16, dtypes.fp32 = torch.bfloat16, torch.float16, torch.float32
     dtypes.i32, dtypes.i64, dtypes.u8 = torch.int32, torch.int64, torch.uint8
-
-
-def _forget() -> None:
-    for name in [n for n in sys.modules if n == "aiter" or n.startswith("aiter.")]:
-        del sys.modules[name]
 
 
 @contextlib.contextmanager
