@@ -5,6 +5,7 @@ Both are data-flow analyses over the program's branches. A finding is reported w
 
 from __future__ import annotations
 
+import heapq
 import re
 from typing import Any
 
@@ -12,8 +13,32 @@ from .decoder import Decoder, Step
 from .state import EXEC, Group
 
 LIMITS = {"vm": "vmcnt", "lgkm": "lgkmcnt", "smem": "lgkmcnt"}
+OLDEST = 64
+"""No counter counts further."""
 Pending = dict[tuple[str, int], tuple[str, int]]
 """Register -> (counter, how many later operations of that counter were issued at least)."""
+
+
+class Work:
+    """Instructions still to be looked at, first in the text first, so that each is mostly looked at when all before it are settled."""
+
+    def __init__(self, entry: int) -> None:
+        self.heap, self.queued = [entry], {entry}
+
+    def __len__(self) -> int:
+        return len(self.heap)
+
+    def push(self, i: int) -> None:
+        """Adds an instruction, once."""
+        if i not in self.queued:
+            self.queued.add(i)
+            heapq.heappush(self.heap, i)
+
+    def pop(self) -> int:
+        """Takes the first."""
+        i = heapq.heappop(self.heap)
+        self.queued.discard(i)
+        return i
 
 
 def successors(decoded: list[Decoder], i: int) -> list[int]:
@@ -47,20 +72,22 @@ def after(d: Decoder, pending: Pending) -> Pending:
         return {r: (c, age) for r, (c, age) in pending.items() if not done(c, age)}
     if d.counter is None:
         return pending
-    out = {
-        r: (c, min(age + 1, 64) if LIMITS[c] == LIMITS[d.counter] and c != "smem" and d.counter != "smem" else age)
-        for r, (c, age) in pending.items()
-    }
+    out = dict(pending)
+    if d.counter != "smem":
+        same = LIMITS[d.counter]
+        for r, (c, age) in pending.items():
+            if age < OLDEST and c != "smem" and LIMITS[c] == same:
+                out[r] = (c, age + 1)
     if "load" in d.name or "read" in d.name or "permute" in d.name or "swizzle" in d.name or ("atomic" in d.name and d.writes):
         for register in d.writes:
             out[register] = (d.counter, 0)
     return out
 
 
-def merge(a: Pending | None, b: Pending) -> Pending:
+def merge(a: Pending, b: Pending) -> Pending:
     """What may be outstanding when two paths meet."""
-    if a is None:
-        return dict(b)
+    if a == b:
+        return a
     out = dict(a)
     for register, (counter, age) in b.items():
         out[register] = (counter, min(age, out[register][1])) if register in out else (counter, age)
@@ -71,40 +98,49 @@ def missing_waits(decoded: list[Decoder], entry: int) -> dict[int, tuple[str, in
     """Instructions that use a register whose load may still be under way: index -> register."""
     before: list[Pending | None] = [None] * len(decoded)
     before[entry] = {}
-    work, found = [entry], {}
+    work, found = Work(entry), {}
     while work:
         i = work.pop()
         d, pending = decoded[i], before[i]
-        hit = [r for r in (*d.reads, *d.writes) if r in pending]
+        hit = [r for r in (*d.reads, *d.writes) if r in pending] if pending else []
         if d.counter:  # a later load of the same kind into the same register is ordered behind the earlier one
             hit = [r for r in hit if r in d.reads or pending[r][0] != d.counter]
         if hit:
-            found[i] = hit[0]
-        state = after(d, {r: v for r, v in pending.items() if r not in hit})
+            found[i] = min(hit)
+        state = after(d, {r: v for r, v in pending.items() if r not in hit} if hit else pending)
         for j in successors(decoded, i):
-            joined = merge(before[j], state)
+            joined = state if before[j] is None else merge(before[j], state)
             if joined != before[j]:
                 before[j] = joined
-                work.append(j)
+                work.push(j)
     return found
 
 
 def unwritten(decoded: list[Decoder], entry: int, start: set[tuple[str, int]]) -> dict[int, tuple[str, int]]:
     """Instructions that read a register that no path to them has written: index -> register."""
-    before: list[set | None] = [None] * len(decoded)
-    before[entry] = set(start)
-    work = [entry]
+    numbers: dict[tuple[str, int], int] = {}
+
+    def bits(registers: set[tuple[str, int]]) -> int:
+        total = 0
+        for r in registers:
+            total |= 1 << numbers.setdefault(r, len(numbers))
+        return total
+
+    writes = [bits(d.writes) for d in decoded]
+    before = [-1] * len(decoded)  # -1: not reached
+    before[entry] = bits(start)
+    work = Work(entry)
     while work:
         i = work.pop()
-        state = before[i] | decoded[i].writes
+        state = before[i] | writes[i]
         for j in successors(decoded, i):
-            if before[j] is None or not state <= before[j]:
-                before[j] = state if before[j] is None else before[j] | state
-                work.append(j)
+            if before[j] < 0 or state & ~before[j]:
+                before[j] = state if before[j] < 0 else before[j] | state
+                work.push(j)
     found = {}
     for i, d in enumerate(decoded):
-        if before[i] is not None:
-            missing = [r for r in sorted(d.reads - unneeded(d)) if r not in before[i]]
+        if before[i] >= 0 and bits(d.reads) & ~before[i]:
+            missing = [r for r in sorted(d.reads - unneeded(d)) if not before[i] & bits({r})]
             if missing:
                 found[i] = missing[0]
     return found

@@ -8,7 +8,7 @@ import numpy as np
 
 from .decoder import BUILDERS, Decoder, Step, op
 from .errors import MemoryFault
-from .state import M0, Group
+from .state import M0, Group, every_lane
 from .vmem import buffer_address, cache_flags, fault_handler, global_address, lanes_of, offset_of, put_loaded, stored
 
 U32, I64 = np.uint32, np.int64
@@ -32,8 +32,7 @@ def place(d: Decoder, address: Callable[[Group], np.ndarray], offset: int, size:
             if finding is not None:
                 raise MemoryFault(finding)
             flat = np.where(bad, 0, flat)
-        base = np.broadcast_to(g.lds_base[:, None], (g.size, 64))
-        return flat + (base.reshape(-1) if mask is None else base[mask]), mask
+        return flat + every_lane(g.lds_base, mask), mask
 
     return run
 

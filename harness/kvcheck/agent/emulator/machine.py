@@ -5,7 +5,10 @@ The group at the lowest instruction runs first, so that waves that parted meet a
 
 from __future__ import annotations
 
+import gc
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -47,6 +50,18 @@ PATIENCE = 500
 WAVES_A_BATCH = 128
 
 
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Keeps the garbage collector from walking all of torch again and again while closures by the thousand are made."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 class Machine:
     """A kernel decoded for one device, with the memory it runs in. Decoding is done once a kernel; memories are set for each launch.
 
@@ -67,14 +82,10 @@ class Machine:
         self.processes = 1
         self.progress: np.ndarray | None = None
         """Where the number of steps is shown to a parent process."""
-        self.steps: list[Step] = []
-        decoded: list[Decoder] = []
-        for ins in text.instructions:
-            step, d = build(ins, text, self)
-            self.steps.append(step)
-            decoded.append(d)
-        self.vectors, self.accumulators = self._count(decoded)
-        self.steps = check(self, decoded, self.steps, given)
+        with uncollected():
+            decoded = [build(ins, text, self) for ins in text.instructions]
+            self.vectors, self.accumulators = self._count([d for _, d in decoded])
+            self.steps: list[Step] = check(self, [d for _, d in decoded], [step for step, _ in decoded], given)
 
     def _count(self, decoded: list[Decoder]) -> tuple[int, int]:
         used = [i for d in decoded for kind, i in (*d.reads, *d.writes) if kind == "v"]

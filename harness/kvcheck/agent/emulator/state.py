@@ -16,6 +16,16 @@ POISON = 0x7FC0DEAD
 """What registers hold before anything is written: a NaN in every float format, an absurd index as an integer."""
 
 
+def every_lane(code: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+    """A value of every wave, for each of its active lanes."""
+    return code.repeat(LANES if mask is None else np.count_nonzero(mask, axis=1))
+
+
+def over_lanes(x: np.ndarray, waves: int) -> np.ndarray:
+    """An operand as [wave, lane]."""
+    return x if x.shape == (waves, LANES) else np.broadcast_to(x, (waves, LANES))
+
+
 class Group:
     """Waves that run together. `full` says that all lanes of all waves are active."""
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from .findings import Findings
 from .memory import Region
-from .state import Group
+from .state import Group, every_lane
 
 I64, I32 = np.int64, np.int32
 MANY = 255
@@ -41,12 +41,15 @@ class Tracking:
     def __init__(self, findings: Findings) -> None:
         self.findings = findings
         self.atomic = False
+        self.shift: int | None = None
+        """Log2 of the bytes an LDS entry stands for."""
         self.current: tuple[Any, Group, np.ndarray | None] | None = None
 
     def start(self, machine: Any, workgroups: np.ndarray, lds_bytes: int) -> None:
         """Begins a batch of workgroups."""
-        small = any(i.mnemonic.startswith(("ds_write_b8", "ds_write_b16")) for i in machine.text.instructions)
-        self.shift = 0 if small else 2
+        if self.shift is None:
+            small = any(i.mnemonic.startswith(("ds_write_b8", "ds_write_b16")) for i in machine.text.instructions)
+            self.shift = 0 if small else 2
         self.ids = workgroups
         self.memory = machine.lds
         self.epoch = np.ones(len(workgroups), I32)
@@ -64,9 +67,7 @@ class Tracking:
         self.current, self.atomic = (ins, g, mask), atomic
 
     def _who(self, g: Group, mask: np.ndarray | None) -> np.ndarray:
-        code = ((self.epoch[g.workgroup] << 8) | (g.local + 1)).astype(I32)[:, None]
-        code = np.broadcast_to(code, (g.size, 64))
-        return code.reshape(-1) if mask is None else code[mask]
+        return every_lane(((self.epoch[g.workgroup] << 8) | (g.local + 1)).astype(I32), mask)
 
     def _cells(self, index: np.ndarray, size: int) -> list[np.ndarray]:
         first = index >> self.shift
@@ -131,8 +132,7 @@ class Tracking:
     def _global(self) -> tuple[Any, np.ndarray]:
         ins, g, mask = self.current
         code = ((self.ids[g.workgroup] + 1).astype(I64) << 32) | (self.epoch[g.workgroup].astype(I64) << 8) | (g.local + 1)
-        code = np.broadcast_to(code[:, None], (g.size, 64))
-        return ins, code.reshape(-1) if mask is None else code[mask]
+        return ins, every_lane(code, mask)
 
     @staticmethod
     def _conflict(last: np.ndarray, who: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 from .decoder import BUILDERS, Decoder, Step, op
 from .errors import MemoryFault
 from .memory import Access
-from .state import Group
+from .state import Group, over_lanes
 
 U32, U64, I64 = np.uint32, np.uint64, np.int64
 SIZES = {"dword": 4, "dwordx2": 8, "dwordx3": 12, "dwordx4": 16, "ubyte": 1, "sbyte": 1, "ushort": 2, "sshort": 2, "byte": 1, "short": 2}
@@ -49,7 +49,7 @@ def fault_handler(d: Decoder, write: bool) -> Callable[[np.ndarray], Callable[[A
 
 def lanes_of(g: Group, address: np.ndarray, on: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
     """Addresses of the active lanes, flat; and their mask (None when all are active)."""
-    address = np.broadcast_to(address, (g.size, 64))
+    address = over_lanes(address, g.size)
     mask = None if g.full else g.exec
     if on is not None:
         mask = on if mask is None else on & mask
@@ -115,7 +115,7 @@ def buffer_address(d: Decoder, vector: int, resource: int, scalar: int, size: in
         limit = g.S[j + 2].astype(I64)[:, None]
         start = lane(g).astype(I64) if offen else I64(0)
         s = np.asarray(soffset(g)).astype(I64)
-        offset = np.broadcast_to(start + fixed, (g.size, 64))
+        offset = over_lanes(start + fixed, g.size)
         inside = offset + size <= limit - s
         if not inside.all():
             outside = ~inside & (offset < MASKED) | (offset >= MASKED + 0x100000)
