@@ -93,7 +93,7 @@ def test_a_correct_wgmma_kernel_under_the_wrong_model_is_globally_out():
     q[:, 0] = k[:, 0] = 448.0
     weights = inputs.tensors["weights"][0]
     got = finish(fused_dot(q, k, precision.MODELS["hopper_wgmma_fp8"]), scales, weights)
-    error = bounds._gamma(2 * DIM, precision.U) * (q.abs() @ k.abs().T)
+    error = bounds.gamma(2 * DIM, precision.U) * (q.abs() @ k.abs().T)
     ratio = (got - truth(q, k, scales, weights)).abs() / (weights.double().abs()[:, None] * error * scales.double()).sum(0)
     assert ratio.median() > 1
 
@@ -104,7 +104,7 @@ def test_adversarial_product_comes_close_and_not_over():
     k = torch.full((1, DIM), 1.875, dtype=torch.float64)
     q[0, 0] = k[0, 0] = 256.0
     model = precision.MODELS["hopper_wgmma_fp8"]
-    error = bounds._running(q, k, "e4m3fn", model)
+    error = bounds.running_error(q, k, "e4m3fn", model)
     ratio = float((fused_dot(q, k, model) - q @ k.T).abs() / error)
     assert 0.8 < ratio <= 1
 
@@ -165,4 +165,4 @@ def test_models_parse_with_modifiers():
     model = precision.parse("hopper_wgmma_fp8+u_k=2^-8+u_out=fp16")
     assert (model.kind, model.u_k, model.u_out) == ("fused", 2**-8, 2**-11)
     assert precision.assumed({"arch": "sm_90"}) == "hopper_wgmma_fp8" and precision.assumed({"arch": "gfx942"}) == "fp32_any"
-    assert math.isclose(bounds._gamma(256, precision.U), 256 * precision.U, rel_tol=1e-4)
+    assert math.isclose(bounds.gamma(256, precision.U), 256 * precision.U, rel_tol=1e-4)

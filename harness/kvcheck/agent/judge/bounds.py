@@ -48,7 +48,7 @@ def reference_with_bound(tensors: dict[str, Any], scalars: dict[str, Any], row_l
     weights = tensors["weights"].double().view(batch, next_n, 1, heads)
     sizes = weights.abs()
     both = torch.stack((weights, sizes), 1).view(batch, 2, next_n, 1, heads)
-    share, of_relu = _factors(model, heads, dim, exact)
+    share, of_relu = factors(model, heads, dim, exact)
     flush = None if exact else (sizes.sum(3) + 2 * heads) * FLUSH
     logits = torch.full((batch, next_n, scalars["max_model_len"]), -torch.inf, dtype=torch.float64, device=q.device)
     bound = torch.zeros_like(logits)
@@ -66,8 +66,8 @@ def reference_with_bound(tensors: dict[str, Any], scalars: dict[str, Any], row_l
         if not exact:
             total.add_(scale.abs(), alpha=FLUSH * heads)
         if model.kind != "any_order" and not exact:
-            running = _running(queries, keys, scalars["kv_dtype"], model).view(next_n, heads, -1)
-            total.addcmul_((sizes[b] @ running)[:, 0], scale.abs(), value=_factors(model, heads, dim, exact, running=True)[0])
+            running = running_error(queries, keys, scalars["kv_dtype"], model).view(next_n, heads, -1)
+            total.addcmul_((sizes[b] @ running)[:, 0], scale.abs(), value=factors(model, heads, dim, exact, running=True)[0])
         bound[b, :, span] = total
     for row, length in enumerate(row_lengths.tolist()):
         b, j = divmod(row, next_n)
@@ -95,25 +95,25 @@ def add_output_rounding(bound: Any, expected: Any, model: Model) -> Any:
     return bound
 
 
-def _factors(model: Model, heads: int, dim: int, exact: bool, running: bool = False) -> tuple[float, float]:
+def factors(model: Model, heads: int, dim: int, exact: bool, running: bool = False) -> tuple[float, float]:
     """What |w| |q| . |k| |s| (or |w| E |s| of a running bound) and |w| relu(s d) are multiplied by.
 
     An any-order E is a multiple of |q| . |k|, so that its sum over heads is one dot a token instead of one a head.
     """
-    g = 0.0 if exact else _gamma(heads + 2, U)
+    g = 0.0 if exact else gamma(heads + 2, U)
     of_error = (1 + g) * (1 + model.u_s) * REFERENCE_SLACK
     of_relu = (g + (1 + g) * model.u_s) * REFERENCE_SLACK
     if running:
         return of_error * (1 + model.u_k), of_relu
     share = 0.0
     if model.kind == "any_order" and not exact:
-        share = _gamma(model.depth * dim if model.depth > 1 else max(dim - 1, 1), model.unit)
+        share = gamma(model.depth * dim if model.depth > 1 else max(dim - 1, 1), model.unit)
     if model.u_k:
         share = share * (1 + model.u_k) + model.u_k + U
     return of_error * share, of_relu
 
 
-def _running(qf: Any, kf: Any, kv_dtype: str, model: Model) -> Any:
+def running_error(qf: Any, kf: Any, kv_dtype: str, model: Model) -> Any:
     """Bound of a fused multiplier that aligns `block` products and the accumulator to their largest exponent, block by block."""
     import torch
 
@@ -135,5 +135,6 @@ def _running(qf: Any, kf: Any, kv_dtype: str, model: Model) -> Any:
     return error
 
 
-def _gamma(count: int, unit: float) -> float:
+def gamma(count: int, unit: float) -> float:
+    """Higham's gamma: the relative error of `count` roundings in a row."""
     return count * unit / (1 - count * unit)

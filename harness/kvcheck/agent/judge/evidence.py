@@ -91,6 +91,11 @@ class Evidence:
                 where["block_id"] = int(table[row // next_n, column // size])
         return {**where, "expected": expected, "actual": actual, "bound": bound}
 
+    def where(self, index: tuple[int, ...], expected: Any, actual: Any, bound: Any = None) -> dict[str, Any]:
+        """`first_bad` of one element: by position and page where rows are positions of a sequence, by axis elsewhere."""
+        by_position = self.row_lengths is not None and len(index) == 2
+        return self.place(*index, expected, actual, bound) if by_position else self.place_at(index, expected, actual, bound)
+
     def place_at(self, index: tuple[int, ...], expected: Any, actual: Any, bound: Any = None) -> dict[str, Any]:
         """`first_bad` of one element of any output: its index by axis; row and position are the first and the last."""
         names = self.inputs.axes.get(self.output) or tuple(f"axis {n}" for n in range(len(index)))

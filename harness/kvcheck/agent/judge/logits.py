@@ -9,7 +9,7 @@ from kvcheck.agent.judge.evidence import Evidence, Finding, first
 
 
 def finite_mask(evidence: Evidence) -> Finding | None:
-    """Finite inside every row; -inf or untouched past it."""
+    """Finite where a value is promised; -inf or untouched elsewhere."""
     inside = evidence.inside()
     actual = evidence.actual
     evidence.metrics["nonfinite_expected"] = int((~torch.isfinite(evidence.expected) & inside).sum())
@@ -21,13 +21,21 @@ def finite_mask(evidence: Evidence) -> Finding | None:
     count = int(bad.sum())
     if not count:
         return None
-    row, column = first(bad)
-    length = int(evidence.row_lengths[row])
-    value = float(actual[row, column])
-    wanted = float(evidence.expected[row, column]) if column < length else "-inf"
-    what = "not finite inside the row" if column < length else f"past the row's {length} positions, where only -inf or nothing may stand"
+    index = first(bad)
+    promised = bool(inside[index])
+    wanted = float(evidence.expected[index]) if promised else "-inf"
+    what = "not finite inside the row" if promised else f"{_outside(evidence, inside, index)}, where only -inf or nothing may stand"
     message = f"{int(missing.sum())} elements not finite inside the rows, {int(extra.sum())} values past them; the first is {what}"
-    return Finding("nonfinite", "finite_mask", message, evidence.output, evidence.place(row, column, wanted, value), count, bad.numel())
+    where = evidence.where(index, wanted, float(actual[index]))
+    return Finding("nonfinite", "finite_mask", message, evidence.output, where, count, bad.numel())
+
+
+def _outside(evidence: Evidence, inside, index: tuple[int, ...]) -> str:
+    """How an element that is not promised lies to its row."""
+    if evidence.row_lengths is not None:
+        return f"past the row's {int(evidence.row_lengths[index[0]])} positions"
+    live = inside[index[:-1]].nonzero().flatten()
+    return f"outside the row's window [{int(live[0])}, {int(live[-1]) + 1})" if len(live) else "in a row whose window is empty"
 
 
 def bound(evidence: Evidence) -> Finding | None:
@@ -50,18 +58,16 @@ def bound(evidence: Evidence) -> Finding | None:
     count = int(bad.sum())
     if not count:
         return None
-    row, column = first(bad)
-    where = evidence.place(
-        row, column, float(evidence.expected[row, column]), float(evidence.actual[row, column]), float(evidence.bound[row, column])
-    )
+    index = first(bad)
+    where = evidence.where(index, *(float(side[index]) for side in (evidence.expected, evidence.actual, evidence.bound)))
     message = f"max_bound_ratio {worst:.3g} (pass is <= 1), {_spread(evidence, bad, inside, middle)}"
     return Finding("mismatch", "bound", message, evidence.output, where, count, total)
 
 
 def _spread(evidence: Evidence, bad, inside, middle: float) -> str:
     """Whether the wrong elements look like a wrong precision class, or like an addressing fault."""
-    count, rows = int(bad.sum()), int(bad.any(1).sum())
-    where = f"{count} of {int(inside.sum())} elements in {rows} of {int((evidence.row_lengths > 0).sum())} rows"
+    rows, promised = (int(mask.flatten(1).any(1).sum()) for mask in (bad, inside))
+    where = f"{int(bad.sum())} of {int(inside.sum())} elements in {rows} of {promised} rows"
     if middle > 1:
         return where + f"; the median ratio is {middle:.3g} too: a global fault (scale, dtype, head) or the wrong precision model"
     return where + f"; the median ratio is {middle:.3g}: most elements are right, so an addressing or masking fault"

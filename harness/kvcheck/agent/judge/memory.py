@@ -48,8 +48,7 @@ def sentinel(evidence: Evidence) -> Finding | None:
     evidence.metrics["unwritten"] = count
     if not count:
         return None
-    index = first(left)
-    place = evidence.place if evidence.row_lengths is not None and len(index) == 2 else lambda *at: evidence.place_at(at[:-2], *at[-2:])
+    where = evidence.where(first(left), "a value", "unwritten")
     total = int(promised.sum())
     message = f"{count} of {total} promised elements were never written"
-    return Finding("unwritten", "sentinel", message, evidence.output, place(*index, "a value", "unwritten"), count, total)
+    return Finding("unwritten", "sentinel", message, evidence.output, where, count, total)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import torch
-
 from kvcheck.agent.judge.evidence import Evidence, Finding
-
-BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+from kvcheck.agent.judge.exact import bits
 
 
 def repeat(evidence: Evidence) -> Finding | None:
     """Promised elements of every repeat hold the bits of the first."""
     inside = evidence.inside()
-    bits = BITS[evidence.actual.element_size()]
     for turn, other in enumerate(evidence.others, start=2):
-        differs = (other.view(bits) != evidence.actual.view(bits)) & inside
+        differs = (bits(other) != bits(evidence.actual)) & inside
         count = int(differs.sum())
         if count:
             message = f"run {turn} of the same inputs differs from the first in {count} of {int(inside.sum())} elements"

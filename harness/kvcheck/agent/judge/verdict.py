@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvcheck.agent.judge import logits, memory, premise, repeats, topk
+from kvcheck.agent.judge import exact, logits, memory, premise, repeats, topk
 from kvcheck.agent.judge.evidence import Evidence, Finding
 
 CHECKS = {
@@ -14,6 +14,7 @@ CHECKS = {
     "sentinel": memory.sentinel,
     "finite_mask": logits.finite_mask,
     "bound": logits.bound,
+    "exact": exact.exact,
     "topk_of_logits": topk.topk_of_logits,
     "topk_positions": topk.topk_positions,
     "repeat": repeats.repeat,
