@@ -5,6 +5,7 @@ Source: EMULATION.md; verdict names as in CONTRACT.md.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -56,7 +57,7 @@ class EmulatedDevice:
 
     def rows(self) -> list[dict[str, Any]]:
         """What the sanitizer saw in the last call, for `run.json`."""
-        return [found.row() for found in self.device.findings]
+        return [_row(found) for found in self.device.findings]
 
     def findings(self) -> tuple[Finding | None, list[Finding]]:
         """The verdicts of what the sanitizer saw: one that ends the case, and races, which come after the checks of the outputs."""
@@ -99,8 +100,17 @@ def facts(arch: str, host: dict[str, Any], off: tuple[str, ...] = ()) -> dict[st
 
 
 def _judged(found: Any) -> Finding:
-    verdict = VERDICTS.get(found.kind, "crash")
-    return Finding(verdict, found.kind, str(found), found.tensor or None, {"output": found.tensor or None, **found.row()}, found.count)
+    verdict, row = VERDICTS.get(found.kind, "crash"), _row(found)
+    lanes = f"{found.lanes} of {found.active} active lanes, " if found.active else ""
+    where = f"{found.tensor} byte {found.offset} of {found.size}, " if found.tensor else ""
+    message = f"{found.kind}: {lanes}{where}{row['source']}" + (f": {found.detail}" if found.detail else "")
+    return Finding(verdict, found.kind, message, found.tensor or None, {"output": found.tensor or None, **row}, found.count)
+
+
+def _row(found: Any) -> dict[str, Any]:
+    """A finding for `run.json`; a source file of an installed package is named from the package on."""
+    row = found.row()
+    return {**row, "source": re.sub(r"^.*/(?:site|dist)-packages/", "", row["source"])}
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

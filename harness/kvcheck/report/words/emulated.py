@@ -58,7 +58,8 @@ def place(where: dict[str, Any]) -> str:
 
 
 def evidence(where: dict[str, Any]) -> str:
-    """Lanes, tensor, offset, instruction and source line of a finding."""
-    lanes = f"{number(where.get('lanes'))} of {number(where.get('active'))} active lanes, " if where.get("active") else ""
-    count = f"{number(where.get('count'))} lanes over the launch" if where.get("count") else ""
-    return line(f"{lanes}{place(where)}: {where.get('instruction')} (line {number(where.get('line'))} of the assembly), {count}", 400)
+    """The instruction of a finding, and how often it went wrong."""
+    count = f", {number(where['count'])} lanes over the launch" if where.get("count") else ""
+    workgroup = where.get("workgroup")
+    group = f", first in workgroup {number(workgroup)}" if isinstance(workgroup, int) and workgroup >= 0 else ""
+    return line(f"at {where.get('instruction')} (line {number(where.get('line'))} of the assembly){group}{count}", 400)
