@@ -11,6 +11,8 @@ import pytest
 from kvcheck.agent import specs
 
 OPS = specs.names("ops")
+DERIVED = {"width", "tokens", "entries", "row_bytes", "num_pages"}
+"""Sizes in a shape that follow from the axes of a case."""
 
 
 def docstring(root: Path, op: str) -> str:
@@ -24,8 +26,8 @@ def tensor_lines(text: str) -> dict[str, str]:
     return dict(re.findall(r"^\s+(\w+): (\[.*?\](?: or \[.*?\])*) \w", text, re.MULTILINE))
 
 
-def arguments(op: str) -> set[str]:
-    """Keywords that an op's function is called with, read off the inputs of its smallest case."""
+def smallest(op: str):
+    """The inputs of an op's smallest case."""
     from importlib import import_module
 
     from kvcheck.agent.inputs.random import Generator
@@ -33,8 +35,19 @@ def arguments(op: str) -> set[str]:
     params = {name: axis.default for name, axis in specs.axes(op).items()}
     small = {"context_len": 8, "max_model_len": 8, "topk": 2, "poison": "zero", "kv_dtype": "e4m3fn"}
     params |= {name: value for name, value in small.items() if name in params}
-    inputs = import_module(f"kvcheck.agent.ops.{op}").make_inputs(params, Generator(0))
+    return import_module(f"kvcheck.agent.ops.{op}").make_inputs(params, Generator(0))
+
+
+def arguments(op: str) -> set[str]:
+    """Keywords that an op's function is called with beside its outputs and `alloc`."""
+    inputs = smallest(op)
     return {*inputs.tensors, *inputs.scalars}
+
+
+def outputs(op: str) -> set[str]:
+    """Names under which the outputs are passed: `out` where there is one."""
+    names = set(smallest(op).outputs)
+    return names if len(names) > 1 else {"out"}
 
 
 def functions(path: Path, op: str) -> list[tuple[int, set[str], bool]]:
@@ -51,25 +64,25 @@ def functions(path: Path, op: str) -> list[tuple[int, set[str], bool]]:
 def test_the_docstring_s_axes_are_those_of_the_spec(root: Path, op: str):
     text = docstring(root, op)
     shapes = tensor_lines(text)
-    named = set(re.findall(r"[a-z_]+", " ".join(shapes.values()).replace(" or ", " "))) - {"width"}
+    named = set(re.findall(r"[a-z_]+", " ".join(shapes.values()).replace(" or ", " "))) - DERIVED
     sizes = {name for name, axis in specs.axes(op).items() if axis.type == "int"}
     called = re.search(rf"{op}\((.*?)\)", text)[1]
-    # An axis that sizes nothing the function is given, such as the k that is judged on logits, need not be in a shape.
     assert named <= sizes, named - sizes
-    assert sizes - named <= {"topk"} - set(re.findall(r"\w+", called)), sizes - named
+    # An axis sizes a tensor or is an argument; but the k that is judged on logits, or that fills the lists of a sparse call, is neither.
+    assert sizes - named - set(re.findall(r"\w+", called)) <= {"topk"}, sizes - named
 
 
 @pytest.mark.parametrize("op", OPS)
 def test_the_docstring_names_every_tensor(root: Path, op: str):
     shapes = tensor_lines(docstring(root, op))
-    assert shapes.keys() - {"out"} <= arguments(op)
+    assert shapes.keys() - outputs(op) <= arguments(op)
     called = re.search(rf"{op}\((.*?)\)", docstring(root, op))[1].partition("*")[0]
-    assert set(re.findall(r"\w+", called)) == shapes.keys() - {"out"}
+    assert set(re.findall(r"\w+", called)) == shapes.keys() - outputs(op)
 
 
 @pytest.mark.parametrize("op", OPS)
 def test_every_provider_takes_the_op_s_arguments(root: Path, op: str):
-    expected, seen = arguments(op) | {"out", "alloc"}, 0
+    expected, seen = arguments(op) | outputs(op) | {"alloc"}, 0
     for path in sorted((root / "harness/kvcheck/agent/providers").rglob("*.py")):
         for line, names, anything in functions(path, op):
             seen += 1
