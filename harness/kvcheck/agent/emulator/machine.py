@@ -98,9 +98,7 @@ class Machine:
         if self.tracking:
             self.tracking.findings = findings
 
-    def run(
-        self, grid: tuple[int, int, int], waves: int, user_scalars: np.ndarray, lds_bytes: int, budget: int, cores: int = 1
-    ) -> None:
+    def run(self, grid: tuple[int, int, int], waves: int, user_scalars: np.ndarray, lds_bytes: int, budget: int, cores: int = 1) -> None:
         """Runs all workgroups.
 
         Args:

@@ -51,7 +51,13 @@ class Arena:
         self.on_store: Callable[[Region, np.ndarray, int, np.ndarray], None] | None = None
 
     def add(
-        self, name: str, memory: np.ndarray, low_bits: int = 0, writable: bool = True, unwritten: np.ndarray | None = None, base: int | None = None
+        self,
+        name: str,
+        memory: np.ndarray,
+        low_bits: int = 0,
+        writable: bool = True,
+        unwritten: np.ndarray | None = None,
+        base: int | None = None,
     ) -> int:
         """Places bytes (uint8 [n]) and returns their address; `low_bits` are the address modulo 4096, so that alignment is as on the
         host; `unwritten` (bool [n]) says which nobody wrote yet."""

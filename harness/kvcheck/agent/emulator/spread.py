@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .errors import Deadlock, EmulatorError
-from .findings import Findings
 from .marks import Bits, Marks
 
 WORTH = 0.1
@@ -125,9 +124,7 @@ def _work(machine: Any, mine: dict[int, np.ndarray], run: Run, budget: int, prog
 
 def _meet(a: Answer, b: Answer) -> bool:
     """Whether a process touched what another stored."""
-    return any(
-        bits.meets(touched[i]) for i, bits in a.stores.items() for touched in (b.stores, b.loads) if i in touched
-    )
+    return any(bits.meets(touched[i]) for i, bits in a.stores.items() for touched in (b.stores, b.loads) if i in touched)
 
 
 def _accept(machine: Any, answers: list[Answer]) -> None:
