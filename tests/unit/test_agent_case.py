@@ -35,7 +35,7 @@ def test_honest_logits_pass_for_every_distribution(runner, values, kv_dtype):
     assert row["metrics"]["max_bound_ratio"] < 0.1 and row["metrics"]["topk_tie_aware_match"] == 1 and row["trivial"] == []
 
 
-@pytest.mark.parametrize("axis", ["block_table", "poison"])
+@pytest.mark.parametrize("axis", ["block_table", "poison", "cache", "table_stride"])
 def test_honest_logits_pass_for_every_layout(runner, axis):
     for choice in choices("paged_mqa_logits", axis):
         assert judge(runner, block_size=16, **{axis: choice}, **SMALL)["verdict"] == "pass", choice
@@ -55,9 +55,11 @@ FAULTS = {
     "head_dropped": ("mismatch", {}),
     "mask_off_by_one": ("nonfinite", {}),
     "next_token_scale": ("mismatch", {}),
+    "pages_taken_as_adjacent": ("nonfinite", {"cache": "pitched"}),
     "row_limits_reversed": ("nonfinite", {}),
     "stored_past_row": ("out_of_bounds_write", {"context_len": 300}),
     "table_indexed_per_token": ("mismatch", {}),
+    "table_rows_taken_as_adjacent": ("mismatch", {"table_stride": "wider"}),
     "tail_unwritten": ("unwritten", {}),
     "writes_table": ("input_mutated", {}),
     "wrong_between": ("mismatch", {}),

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvcheck.agent import specs
-from kvcheck.agent.inputs import index_cache, keys, tables
+from kvcheck.agent.inputs import index_cache, keys, pitch, tables
 from kvcheck.agent.inputs.arena import GUARD_WORDS, Arena, is_sentinel
 from kvcheck.agent.inputs.random import Generator
 from kvcheck.agent.layouts import block_flat, fp8
@@ -179,3 +179,30 @@ def test_arena_sees_writes_outside_and_what_was_not_written():
     scratch.as_strided((1,), (1,), scratch.storage_offset() - 1)[0] = 1.0
     assert arena.guard_hits() == [("logits", 1, 0), ("scratch 1", 1, -1)]
     assert GUARD_WORDS >= 4096
+
+
+@pytest.mark.parametrize("kind", ["pitched", "strided"])
+def test_a_view_holds_the_same_cache_and_its_copy_keeps_what_lies_between(kind):
+    plain, view = make().tensors["kv_cache"], make(cache=kind).tensors["kv_cache"]
+    page = plain[0].numel()
+    assert torch.equal(plain, view) and not view.is_contiguous() and view.stride(0) == {"pitched": page + 64, "strided": 2 * page}[kind]
+    copy = pitch.copied(view, "cpu")
+    assert copy.stride() == view.stride() and torch.equal(pitch.span(copy), pitch.span(view))
+    copy.as_strided((1,), (1,), page)[0] += 1  # a byte that no page holds
+    assert torch.equal(copy, view) and not torch.equal(pitch.octets(copy), pitch.octets(view))
+    assert make(cache=kind).fingerprint() != make().fingerprint()
+
+
+def test_an_output_that_is_a_view_has_guards_around_all_of_it():
+    view = make(cache="pitched").tensors["kv_cache"]
+    arena = Arena("cpu")
+    out = arena.output("kv_cache", view.shape, torch.uint8, view)
+    assert out.stride() == view.stride() and torch.equal(pitch.span(out), pitch.span(view))
+    end = pitch.span(out)
+    end.as_strided((4,), (1,), end.storage_offset() + -(-len(end) // 4) * 4)[0] = 1
+    assert arena.guard_hits() == [("kv_cache", 1, 0)]
+
+
+def test_a_wider_table_is_the_same_table():
+    plain, view = make().tensors["block_table"], make(table_stride="wider").tensors["block_table"]
+    assert torch.equal(plain, view) and view.stride(0) > view.shape[1]

@@ -11,6 +11,7 @@ from typing import Any
 
 from kvcheck.agent import assemble, precision
 from kvcheck.agent.calling import Call
+from kvcheck.agent.inputs import pitch
 from kvcheck.agent.judge import expected as expectations
 from kvcheck.agent.judge import verdict
 from kvcheck.agent.judge.evidence import Evidence, Finding
@@ -59,7 +60,7 @@ class Judgement:
         """
         self.phase("reference")
         begun = time.perf_counter()
-        tensors = {name: tensor.to(self.device, copy=True) for name, tensor in self.inputs.tensors.items()}
+        tensors = {name: pitch.copied(tensor, self.device) for name, tensor in self.inputs.tensors.items()}
         row: dict[str, Any] = {}
         sides = self._expected(tensors, row)
         reference_ms = (time.perf_counter() - begun) * 1e3
@@ -118,7 +119,7 @@ class Judgement:
             model, origin = self._model()
             row["precision"] = f"{model.name} ({origin})"
             return importlib.import_module(f"{expectations.__name__}.{name}").expected(self.inputs, tensors, model)
-        given = {key: self.inputs.initial[key].to(self.device, copy=True) for key in self.inputs.initial}
+        given = {key: pitch.copied(self.inputs.initial[key], self.device) for key in self.inputs.initial}
         value = assemble.reference(name)(**tensors, **self.inputs.scalars, **_seats(self.inputs, given), alloc=None)
         if not isinstance(value, (tuple, list, dict)):
             value = (value,)

@@ -12,6 +12,7 @@ import torch
 
 from kvcheck.agent import assemble, specs
 from kvcheck.agent.calling import Call, call, crash
+from kvcheck.agent.inputs import pitch
 from kvcheck.agent.inputs.arena import Arena
 from kvcheck.agent.inputs.random import Generator
 from kvcheck.agent.judging import Judgement
@@ -63,7 +64,7 @@ class Runner:
         except ValueError as error:
             return {**_blank("invalid_case", str(error)), "params": params, "premise": "fails"}
         arena = Arena(self.device)
-        used = {name: tensor.to(self.device, copy=True) for name, tensor in inputs.tensors.items()}
+        used = {name: pitch.copied(tensor, self.device) for name, tensor in inputs.tensors.items()}
         if self.emulated:
             arena.untouched = self.emulated.device.poison
             self.emulated.begin(used)

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from kvcheck.agent.inputs import pitch
+
 SPEC = {"summary": "guard words around every output and scratch tensor, a sentinel in every output"}
 
 GUARD_WORDS = 4096
@@ -42,11 +44,14 @@ class Arena:
             name: how a finding names it.
             shape: sizes.
             dtype: torch dtype; of those in SENTINEL where there is no content.
-            content: [*shape] dtype. What an op that works in place finds there.
+            content: [*shape] dtype. What an op that works in place finds there; what lies between the rows of a view too.
 
         Returns:
-            tensor: [*shape] dtype. Contiguous.
+            tensor: [*shape] dtype. Contiguous, or with the strides of the content.
         """
+        if content is not None and not content.is_contiguous():
+            whole = pitch.span(content)
+            return self._guarded(name, tuple(whole.shape), dtype).copy_(whole).as_strided(shape, content.stride())
         tensor = self._guarded(name, shape, dtype)
         if content is not None:
             tensor.copy_(content)

@@ -35,15 +35,18 @@ class Inputs:
     axes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def fingerprint(self) -> str:
-        """SHA-256 over names, dtypes, shapes and bytes of every tensor that goes into the call, first 16 hex digits."""
+        """SHA-256 over names, dtypes, shapes and bytes of every tensor that goes into the call, first 16 hex digits.
+
+        Of a tensor that is a view, what lies between its rows too.
+        """
         import hashlib
 
-        import torch
+        from kvcheck.agent.inputs import pitch
 
         digest = hashlib.sha256()
         for name, tensor in [*self.tensors.items(), *self.initial.items()]:
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            digest.update(memoryview(tensor.contiguous().view(torch.uint8).numpy()))
+            digest.update(memoryview(pitch.octets(tensor).numpy()))
         return digest.hexdigest()[:16]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from kvcheck.agent.inputs import pitch
 from kvcheck.agent.inputs.arena import is_sentinel
 from kvcheck.agent.judge.evidence import Evidence, Finding, first
 
@@ -12,9 +13,9 @@ def input_mutated(evidence: Evidence) -> Finding | None:
     """Every input still holds the bytes that it held before the call."""
     for name, before in evidence.tensors.items():
         after = evidence.used[name]
-        if after.shape != before.shape or after.dtype != before.dtype:
-            return Finding("input_mutated", "input_mutated", f"input {name} changed its shape or dtype")
-        octets = [side.contiguous().view(torch.uint8) for side in (after, before)]
+        if after.shape != before.shape or after.dtype != before.dtype or after.stride() != before.stride():
+            return Finding("input_mutated", "input_mutated", f"input {name} changed its shape, strides or dtype")
+        octets = [pitch.octets(side) for side in (after, before)]
         if not torch.equal(*octets):  # allocates nothing, where counting would upcast a cache to 64 bits an element
             changed = (octets[0] != octets[1]).flatten()
             count = int(torch.count_nonzero(changed))

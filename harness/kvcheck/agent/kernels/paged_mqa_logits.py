@@ -107,7 +107,7 @@ def paged_mqa_logits(
 
     Args:
         q: [batch, next_n, num_heads, head_dim] float8. Queries.
-        kv_cache: [num_blocks, block_size, 1, head_dim + 4] uint8. Block-flat.
+        kv_cache: [num_blocks, block_size, 1, head_dim + 4] uint8. Block-flat; pages may lie apart, a multiple of 4 bytes.
         weights: [batch * next_n, num_heads] float32. Head weights.
         context_lens: [batch] or [batch, next_n] int32. Lengths, or per-row lengths.
         block_table: [batch, width] int32. Page ids.
@@ -140,7 +140,7 @@ def paged_mqa_logits(
         num_heads,
         head_dim,
         block_size,
-        block_size * (head_dim + 4) // 4,
+        flat.stride(0) // 4,
         block_table.stride(0),
         out.stride(0),
         batch * next_n,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvcheck.agent.inputs import index_cache, keys
+from kvcheck.agent.inputs import index_cache, keys, pitch, table_stride
 from kvcheck.agent.inputs.bundle import Inputs, context_lens, row_lengths, row_width
 from kvcheck.agent.layouts import fp8
 
@@ -57,6 +57,8 @@ SPEC = {
         "values": {"type": "choice", "choices_from": "values", "default": "gaussian", "doc": "value distribution"},
         "scale": {"type": "choice", "choices_from": "scale", "default": "amax", "doc": "how key scales are chosen"},
         "poison": {"type": "choice", "choices_from": "poison", "default": "auto", "doc": "content of slots no token owns"},
+        "cache": {"type": "choice", "choices_from": "pitch", "default": "contiguous", "doc": "how pages lie in memory"},
+        "table_stride": {"type": "choice", "choices_from": "table_stride", "default": "width", "doc": "row stride of the block table"},
     },
     "constraints": [
         {"rule": "le", "axis": "context_len", "other": "max_model_len", "why": "a row of logits is max_model_len wide"},
@@ -84,7 +86,8 @@ def make_inputs(case: dict[str, Any], generator: Any) -> Inputs:
 
     Conventions:
         Row j of a sequence sees positions [0, context_len - next_n + 1 + j), never fewer than none; per-row lengths are
-        taken as they are. Past that a row holds -inf or stays untouched.
+        taken as they are. Past that a row holds -inf or stays untouched. Pages are contiguous; the block stride and the table's row
+        stride may be more than a page and a row (`cache`, `table_stride`).
 
     Raises:
         ValueError: the pool is too small for the requests, or for a beacon's digits.
@@ -103,10 +106,10 @@ def make_inputs(case: dict[str, Any], generator: Any) -> Inputs:
     return Inputs(
         tensors={
             "q": q.view(batch, next_n, case["num_heads"], case["head_dim"]),
-            "kv_cache": kv_cache,
+            "kv_cache": pitch.lay(kv_cache, case["cache"]),
             "weights": weights.float().contiguous(),
             "context_lens": lens,
-            "block_table": table,
+            "block_table": table_stride.lay(table, case["table_stride"]),
         },
         scalars={"max_model_len": width, "block_size": case["block_size"], "kv_dtype": case["kv_dtype"]},
         outputs={"logits": ((batch * next_n, width), torch.float32)},

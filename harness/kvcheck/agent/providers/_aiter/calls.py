@@ -76,6 +76,7 @@ class Aiter:
         flattens them. Columns that a kernel does not touch keep what `out` held (stage1: -inf).
         """
         self._launched = None
+        rows.refuse_views(kv_cache, block_table)
         entry = self._entry()
         if self.variant in gluon.VARIANTS:
             gluon.refuse(self.variant, self.source, self.module, entry, self.machine)
@@ -93,7 +94,7 @@ class Aiter:
                 raise Unsupported("aiter's ragged_k kernels take token slots: there is no call for block sizes above 1")
             values["lengths"], values["table"] = rows.ragged(context_lens, block_table)
         else:
-            values["lengths"], values["table"] = context_lens, block_table.contiguous()
+            values["lengths"], values["table"] = context_lens, block_table
         values["kv_cache"] = kv_cache
         if self.variant in FUSED:
             preshuffle = self._preshuffle(block_size)

@@ -4,6 +4,24 @@ from __future__ import annotations
 
 import torch
 
+from kvcheck.agent.protocol import Unsupported
+
+
+def refuse_views(kv_cache: torch.Tensor, block_table: torch.Tensor) -> None:
+    """Refuses what aiter's entry points take by shape alone.
+
+    Args:
+        kv_cache: [num_blocks, block_size, 1, head_dim + 4] uint8. the cache.
+        block_table: [batch, width] int32. page ids.
+
+    Raises:
+        Unsupported: a view: stage1 finds the rows of the table by its width, and a copy for the kernel's sake would not be the case.
+    """
+    if not kv_cache.is_contiguous():
+        raise Unsupported(f"aiter is given whole caches here, not views with a block stride of {kv_cache.stride(0)} bytes")
+    if not block_table.is_contiguous():
+        raise Unsupported(f"aiter finds the rows of a block table by its width, and the row stride is {block_table.stride(0)}")
+
 
 def flatten(q: torch.Tensor, block_table: torch.Tensor, context_lens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Requests of next_n rows with a length each, as requests of one row: aiter loads one length a request.
