@@ -9,7 +9,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kvcheck.agent import assemble, specs
@@ -112,12 +112,14 @@ class Runner:
         self._phase("inputs")
         inputs = importlib.import_module(f"kvcheck.agent.ops.{op}").make_inputs(self._resolve(params), Generator(seed))
         arena = Arena(self._torch_device)
-        name, (shape, dtype) = next(iter(inputs.outputs.items()))
+        outputs = {name: arena.output(name, shape, dtype, inputs.initial.get(name)) for name, (shape, dtype) in inputs.outputs.items()}
+        given = {"out": next(iter(outputs.values()))} if len(outputs) == 1 else outputs
         self._phase("kernel")
         try:
-            provider.function(op)(**inputs.tensors, **inputs.scalars, out=arena.output(name, shape, dtype), alloc=arena.alloc)
+            provider.function(op)(**inputs.tensors, **inputs.scalars, **given, alloc=arena.alloc)
         except Exception as error:
-            stopped = [compiled for compiled in self._device.launched if compiled.error is error]
+            behind = list(_chain(error))
+            stopped = [compiled for compiled in self._device.launched if any(compiled.error is one for one in behind)]
             if not stopped:
                 raise
             stopped[0].escaped = True
@@ -252,6 +254,13 @@ def definition(function: Any) -> tuple[str, int]:
 def short(file: str) -> str:
     """A file of our own zip by its name in it, any other by its path."""
     return re.sub(r"^.*\.zip/", "", file)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception and those it was raised from or while handling."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _plain(value: Any) -> Any:

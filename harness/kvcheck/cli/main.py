@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from kvcheck.cli import agent, doctor, list_, report, run, threshold
+from kvcheck.cli import agent, compile, doctor, list_, report, run, threshold
 
 app = typer.Typer(
     name="kvcheck",
@@ -17,6 +17,7 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("threshold")(threshold.threshold)
 app.command("report")(report.report)
+app.command("compile")(compile.compile_)
 app.command("doctor")(doctor.doctor)
 app.command("list")(list_.list_)
 app.add_typer(agent.app, name="agent")

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from kvcheck.agent.chips import chip
+
 from . import driver, redirect
-from .chips import chip
 from .errors import EmulatorError
 
 
@@ -86,22 +87,28 @@ class CompileOnly:
         raise failed.error
 
     def __enter__(self) -> CompileOnly:
-        import triton.compiler as compiler
-        import triton.runtime
+        import triton
+        from triton.compiler import compiler
 
         if os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "on", "yes"):
             raise EmulatorError("TRITON_INTERPRET is set: kernels would be interpreted, not compiled")
         previous, original = triton.runtime.driver._active, compiler.compile
         triton.runtime.driver.set_active(driver.make_driver(self))
-        # Every JIT function looks the compiler up here before its first launch.
-        compiler.compile = lambda src, target=None, options=None, **more: self.compile(original, src, target, dict(options or {}), **more)
+
+        def compile_here(src: Any, target: Any = None, options: dict[str, Any] | None = None, **more: Any) -> Any:
+            return self.compile(original, src, target, dict(options or {}), **more)
+
+        # JIT functions look the compiler up before their first launch, and launch code that compiles ahead calls triton.compile.
+        places = [module for module in (triton, triton.compiler, compiler) if getattr(module, "compile", None) is original]
+        for module in places:
+            module.compile = compile_here
         mode = redirect.make_mode()
         mode.__enter__()
         driver.ACTIVE.append(self)
         self._undo = [
             lambda: driver.ACTIVE.remove(self),
             lambda: mode.__exit__(None, None, None),
-            lambda: setattr(compiler, "compile", original),
+            lambda: [setattr(module, "compile", original) for module in places],
             lambda: setattr(triton.runtime.driver, "_active", previous),
         ]
         return self

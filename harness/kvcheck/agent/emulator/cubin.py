@@ -14,7 +14,7 @@ from typing import Any
 
 MATRIX = re.compile(r"[HIDQBO]?G?MMA(?:\.|$)|UTC\w*MMA")
 PTX_MATRIX = re.compile(r"^\s*(?:@\S+\s+)?((?:wgmma\.mma_async|mma\.sync|tcgen05\.mma)\S*)", re.M)
-_SASS = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)[^;]*;")
+_SASS = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Za-z0-9_.]*)[^;]*;")
 _USAGE = re.compile(r"(REG|STACK|SHARED|LOCAL):(\d+)")
 
 

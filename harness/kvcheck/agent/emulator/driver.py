@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .chips import Chip, chip
+from kvcheck.agent.chips import Chip, chip
 
 ACTIVE: list[Any] = []
 """The installed devices, innermost last: kernels compiled earlier are launched on whichever is installed now."""

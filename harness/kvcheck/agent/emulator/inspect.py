@@ -55,7 +55,7 @@ def summary(asm: str, num_warps: int, shared: int) -> dict[str, Any]:
             (waves a SIMD), code_bytes, instructions, matrix {mnemonic: count}, mnemonics {mnemonic: count}; None where the text does
             not say.
     """
-    arch = _first(r'\.amdgcn_target "amdgcn-amd-amdhsa-\w*-(\w+)', asm) or ""
+    arch = _first(r'\.amdgcn_target "[^"]*-(gfx\w+)', asm) or ""
     name = _first(r"\.type\s+([\w$.]+),@function", asm) or ""
     body = re.search(_BODY.format(name=re.escape(name)), asm, re.M | re.S)
     names = Counter(_INSTRUCTION.findall(body.group(0))) if body else Counter()
