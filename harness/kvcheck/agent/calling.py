@@ -25,6 +25,7 @@ class Call:
         actual: outputs of the first call by name, None when there are none to look at.
         returned: outputs that the kernel brought itself.
         finding: what is wrong whatever the outputs hold.
+        raised: type of the exception that the finding is of.
         unsupported: why the provider refused.
         load_error: why the provider could not be loaded.
         context_lost: the device answers no more.
@@ -37,6 +38,7 @@ class Call:
     actual: dict[str, Any] | None = None
     returned: frozenset[str] = frozenset()
     finding: Finding | None = None
+    raised: type[BaseException] | None = None
     unsupported: str | None = None
     load_error: str | None = None
     context_lost: bool = False
@@ -119,7 +121,7 @@ def _failed(found: Call, error: BaseException, device: Any, emulated: Any) -> No
     elif is_unsupported(error):
         found.unsupported = str(error)
     else:
-        found.finding = crash(error)
+        found.finding, found.raised = crash(error), type(error)
         found.context_lost = device.type == "cuda" and not _alive(device)
 
 

@@ -13,7 +13,7 @@ from kvcheck.agent import assemble, precision
 from kvcheck.agent.calling import Call
 from kvcheck.agent.inputs import pitch
 from kvcheck.agent.judge import expected as expectations
-from kvcheck.agent.judge import verdict
+from kvcheck.agent.judge import refusal, verdict
 from kvcheck.agent.judge.evidence import Evidence, Finding
 from kvcheck.agent.judge.probe import probe
 
@@ -62,14 +62,23 @@ class Judgement:
         begun = time.perf_counter()
         tensors = {name: pitch.copied(tensor, self.device) for name, tensor in self.inputs.tensors.items()}
         row: dict[str, Any] = {}
-        sides = self._expected(tensors, row)
+        sides = self._refused(tensors) if self.inputs.refusal else self._expected(tensors, row)
         reference_ms = (time.perf_counter() - begun) * 1e3
         self.phase("judge")
         begun = time.perf_counter()
         evidence = [self._evidence(name, sides[name], tensors, used, arena, call) for name in self.inputs.outputs]
-        row.update(self._verdict(evidence, call))
+        row.update(refusal.judge(self.inputs.refusal, call, evidence) if self.inputs.refusal else self._verdict(evidence, call))
         row["timing"] = {"reference_ms": reference_ms, "judge_ms": (time.perf_counter() - begun) * 1e3}
         return row
+
+    def _refused(self, tensors: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+        """Nothing is expected of the outputs of a case that must be refused, and the reference must say so too."""
+        reference = assemble.reference(self.request["op"])
+        try:
+            reference(**tensors, **self.inputs.scalars, **_seats(self.inputs, {}), alloc=None)
+        except ValueError:
+            return dict.fromkeys(self.inputs.outputs, (None, None))
+        raise RuntimeError(f"the reference answers a case that the op says must be refused: {self.inputs.refusal}")
 
     def _verdict(self, evidence: list[Evidence], call: Call) -> dict[str, Any]:
         checks = [_checks(self.op, self.params, each.output) for each in evidence]

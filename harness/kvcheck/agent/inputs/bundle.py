@@ -22,6 +22,7 @@ class Inputs:
         initial: what an output holds before the call, by name, where an op changes it in place; a sentinel elsewhere.
         inside: promised elements of an output, by name: bool of its shape; without one and without row_lengths all are.
         axes: names of the axes of an output, by name, for messages.
+        refusal: why a kernel must refuse these arguments (the reference does); None: it must answer.
     """
 
     tensors: dict[str, Any]
@@ -33,6 +34,7 @@ class Inputs:
     initial: dict[str, Any] = field(default_factory=dict)
     inside: dict[str, Any] = field(default_factory=dict)
     axes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    refusal: str | None = None
 
     def fingerprint(self) -> str:
         """SHA-256 over names, dtypes, shapes and bytes of every tensor that goes into the call, first 16 hex digits.

@@ -16,6 +16,12 @@ SPEC = {
         "wide_zero": {"doc": "shuffled, with seven more columns than needed, padded with 0"},
         "wide_minus_one": {"doc": "shuffled, with seven more columns than needed, padded with -1"},
         "wide_garbage": {"doc": "shuffled, with seven more columns than needed, padded with 2147480000"},
+        "sliding_window": {
+            "doc": "shuffled; the leading half of each request's entries is the null block 0 again",
+            "ops": ["block_table"],
+        },
+        "past_2_31": {"doc": "shuffled ids whose tokens lie past 2^31: 32-bit addresses wrap", "ops": ["block_table"]},
+        "five_seven_two": {"doc": "the first request's ids are 5, 7, 2, the example of vLLM 58858", "ops": ["block_table"]},
     }
 }
 

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvcheck.agent.judge import exact, logits, memory, premise, repeats, topk
+from kvcheck.agent.judge import attention, exact, logits, memory, premise, repeats, slots, topk, windows
 from kvcheck.agent.judge.evidence import Evidence, Finding
 
 CHECKS = {
     "premise": premise.premise,
+    "premise_attention": attention.premise_attention,
+    "premise_slots": slots.premise_slots,
+    "premise_window": windows.premise_window,
     "input_mutated": memory.input_mutated,
     "guards": memory.guards,
     "sentinel": memory.sentinel,
     "finite_mask": logits.finite_mask,
+    "finite_values": attention.finite_values,
     "bound": logits.bound,
+    "bound_values": attention.bound_values,
     "exact": exact.exact,
+    "slots": slots.slots,
     "topk_of_logits": topk.topk_of_logits,
     "topk_positions": topk.topk_positions,
+    "injective": slots.injective,
     "repeat": repeats.repeat,
 }
 """Every check by name. Ops name theirs in the house's order; those whose names begin with `premise` decide about the case."""

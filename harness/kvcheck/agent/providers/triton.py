@@ -11,7 +11,7 @@ from typing import Any
 SPEC = {
     "name": "triton",
     "summary": "our own Triton kernels of every op",
-    "ops": ["paged_mqa_logits", "topk_per_row"],
+    "ops": ["block_table", "index_k_cache_gather", "index_k_cache_write", "mla_decode", "mla_metadata", "mqa_logits", "paged_mqa_logits", "topk_per_row", "topk_slots"],
     "variants": {},
     "process": "shared",
     "origin": "kvcheck, agent/kernels",
@@ -40,8 +40,9 @@ def paged_mqa_logits(
 ) -> None:
     """One program a row and a tile of tokens."""
     from kvcheck.agent.kernels import paged_mqa_logits as kernel
+    from kvcheck.agent.kernels.target import native_fp8
 
-    from_bytes = kv_dtype not in _native(q.device)
+    from_bytes = kv_dtype not in native_fp8(q.device)
     config = kernel.paged_mqa_logits(
         q,
         kv_cache,
@@ -88,18 +89,6 @@ def precision(op: str, params: dict[str, Any], device: dict[str, Any]) -> str:
         return "fp32_any"
     tall = params["num_heads"] > WGMMA_HEADS // 2 and params["head_dim"] <= 256
     return "hopper_wgmma_fp8" if arch == "sm_89" or (arch == "sm_90" and tall) else "fp32_any"
-
-
-def _native(device: Any) -> tuple[str, ...]:
-    """FP8 formats that Triton loads as such on a device."""
-    from kvcheck.agent.kernels.target import current
-
-    target = current(device)
-    if target.interpreted:
-        return ("e4m3fn",)  # the interpreter of triton 3.7 has no FNUZ pointer type
-    if target.backend == "hip":
-        return ("e4m3fnuz",) if target.arch.startswith("gfx94") else ("e4m3fn",)
-    return ("e4m3fn",) if int(target.arch.removeprefix("sm_")) >= 89 else ()
 
 
 def _note(op: str, config: dict[str, int], device: Any, how: str) -> None:
