@@ -20,6 +20,8 @@ F32, F64, I16, I32, I64 = np.float32, np.float64, np.int16, np.int32, np.int64
 ZERO = -126
 LOWEST = {"fp8": -7, "bf8": -15, "f16": -14, "bf16": -126, "bf16_1k": -126, "xf32": -126, "f32": -126}
 """Smallest exponent of a format (FNUZ for the 8-bit ones)."""
+CELLS = 1 << 14
+"""Results worked on at once: what the processor's second cache holds with all intermediate values."""
 
 
 def power(n: np.ndarray) -> np.ndarray:
@@ -68,6 +70,10 @@ def accumulate(sums: np.ndarray, top: np.ndarray, c: np.ndarray, drop: bool) -> 
 
 def multiply(a: np.ndarray, b: np.ndarray, c: np.ndarray, left: str, right: str) -> np.ndarray:
     """a: [wave, M, K], b: [wave, N, K], c: [wave, M, N] float32. Returns float32 [wave, M, N]."""
+    share = max(1, CELLS // (a.shape[1] * b.shape[1]))
+    if a.shape[0] > share:
+        parts = [slice(i, i + share) for i in range(0, a.shape[0], share)]
+        return np.concatenate([multiply(a[at], b[at], c[at], left, right) for at in parts])
     if left == "f32":
         total = c
         for i in range(a.shape[2]):
