@@ -54,7 +54,7 @@ class Runner:
         self._phase: Callable[[str], None] = lambda name: None
         self._device = CompileOnly(arch, self._around)
         self._device.__enter__()
-        self._probe()
+        importlib.import_module("kvcheck.agent.kernels.nothing").check(arch)
 
     def facts(self) -> dict[str, Any]:
         """The device part of the environment."""
@@ -140,18 +140,6 @@ class Runner:
         if begins:  # the last word of a compiler that takes the process with it
             file, line = definition(src.fn)
             print(f"compiling {src.fn.fn.__name__} ({file}:{line}) for {self.arch}", file=sys.stderr, flush=True)
-
-    def _probe(self) -> None:
-        import torch
-
-        from kvcheck.agent.kernels import nothing
-
-        try:
-            nothing.launch(torch.empty(1))
-        except Exception as error:
-            import triton
-
-            raise ValueError(f"Triton {triton.__version__} does not compile for {self.arch}: {type(error).__name__}: {error}") from error
 
 
 class Failed(Exception):

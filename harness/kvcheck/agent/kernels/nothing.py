@@ -1,7 +1,8 @@
-"""The kernel that does nothing: whether Triton compiles for a target at all."""
+"""The kernel that does nothing: whether Triton compiles for a chip at all."""
 
 from __future__ import annotations
 
+import torch
 import triton
 
 
@@ -10,6 +11,16 @@ def _nothing(pointer):
     pass
 
 
-def launch(tensor: object) -> None:
-    """One program on a tensor of any device."""
-    _nothing[(1,)](tensor)
+def check(arch: str) -> None:
+    """Launches it on whatever takes Triton's launches.
+
+    Args:
+        arch: the chip that stands for, for the message.
+
+    Raises:
+        ValueError: Triton does not compile for it.
+    """
+    try:
+        _nothing[(1,)](torch.empty(1))
+    except Exception as error:
+        raise ValueError(f"Triton {triton.__version__} does not compile for {arch}: {type(error).__name__}: {error}") from error
