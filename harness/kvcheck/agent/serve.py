@@ -28,6 +28,9 @@ CHANNEL_LOST = 70
 BLAMED = frozenset({"load", "compile", "kernel"})
 """Phases in which the provider's code runs."""
 
+COMPILE = "compile:"
+"""What --device begins with where kernels are compiled and nothing is run: compile:gfx950, compile:sm_90."""
+
 PR_SET_PDEATHSIG = 1
 
 
@@ -89,14 +92,18 @@ def main(arguments: list[str] | None = None) -> None:
     if options.device == "cpu":
         os.environ["TRITON_INTERPRET"] = "1"  # read when triton is first imported, which some torch builds do
     arch = emulated_arch(options.device)
-    if arch:
-        os.environ.pop("TRITON_INTERPRET", None)  # kernels are compiled for the emulated card
+    chip = options.device.partition(COMPILE)[2]
+    if arch or chip:
+        os.environ.pop("TRITON_INTERPRET", None)  # kernels are compiled for a card that is not here
     try:
         device = _open_device(options)
         from kvcheck.agent import environment, main
 
         facts = environment.collect(device)
-        runner = _emulated(arch, options, facts) if arch else main.Runner(device, facts["device"])
+        if chip:
+            runner = _compiling(chip, facts)
+        else:
+            runner = _emulated(arch, options, facts) if arch else main.Runner(device, facts["device"])
     except Exception as error:
         channel.send({"type": "failed", "reason": _say(error)})
         return
@@ -156,7 +163,9 @@ def _emulated(arch: str, options: argparse.Namespace, facts: dict[str, Any]) -> 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="kvcheck-agent", description="Runs resolved cases from stdin; one JSON object a line both ways.")
     parser.add_argument(
-        "--device", default="auto", help="auto, cpu, cuda, cuda:N (ROCm devices are cuda in torch), gfx942-emulated, gfx950-emulated"
+        "--device",
+        default="auto",
+        help="auto, cpu, cuda, cuda:N (ROCm devices are cuda in torch), gfx942-emulated, gfx950-emulated, compile:CHIP",
     )
     parser.add_argument("--memory-limit", type=int, default=0, help="bytes a CPU agent may map beyond what start-up needs; 0 is no limit")
     parser.add_argument("--threads", type=int, default=1, help="torch threads; more than one changes the last bits of sums")
@@ -179,6 +188,15 @@ def _settle() -> None:
         pass  # not Linux: the parent still ends its agents itself
 
 
+def _compiling(chip: str, facts: dict[str, Any]) -> Any:
+    """Answers cases with what their kernels compile to for a chip."""
+    from kvcheck.agent import compile
+
+    runner = compile.Runner(chip)
+    facts["device"] = runner.facts()
+    return runner
+
+
 def _open_device(options: argparse.Namespace) -> Any:
     """Imports torch and makes the named device the current one.
 
@@ -187,7 +205,7 @@ def _open_device(options: argparse.Namespace) -> Any:
     """
     import torch
 
-    name = "cpu" if emulated_arch(options.device) else options.device
+    name = "cpu" if emulated_arch(options.device) or options.device.startswith(COMPILE) else options.device
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
         if name == "cpu":
