@@ -47,11 +47,25 @@ def build(case: dict[str, Any], lengths: list[int], generator: Any) -> tuple[Any
             position = torch.arange(start, min(start + step, lengths[request]))
             slots = table[request].long()[position // block_size] * block_size + position % block_size
             numbers, scales = keys.tokens(kind, shape, generator, f"keys/{request}", start, slots)
-            block_flat.scatter(cache, slots, *_quantise(case, numbers, scales, generator, request, start))
+            block_flat.scatter(cache, slots, *quantise(case, numbers, scales, generator, request, start))
     return cache, table, shape
 
 
-def _quantise(case: dict[str, Any], numbers: Any, scales: Any, generator: Any, request: int, start: int) -> tuple[Any, Any]:
+def quantise(case: dict[str, Any], numbers: Any, scales: Any, generator: Any, request: int, start: int) -> tuple[Any, Any]:
+    """Codes and scales of consecutive tokens of one request, as the `scale` axis says.
+
+    Args:
+        case: `kv_dtype` and `scale`.
+        numbers: [tokens, head_dim] float64. Keys; where there are scales, in units of them.
+        scales: [tokens] float64, or None: from the numbers.
+        generator: an `inputs.random.Generator`.
+        request: whose tokens they are.
+        start: position of the first.
+
+    Returns:
+        codes: [tokens, head_dim] uint8. FP8 codes.
+        scales: [tokens] float32. Key scales.
+    """
     import torch
 
     if scales is None:
@@ -80,18 +94,31 @@ def _poisoned(case: dict[str, Any], num_blocks: int, shape: keys.Shape, generato
         for start in range(0, shape.num_slots, step):
             slots = torch.arange(start, min(start + step, shape.num_slots))
             numbers, scales = keys.tokens(case["values"], shape, generator, "keys/spare", start, slots)
-            block_flat.scatter(cache, slots, *_quantise(case, numbers, scales, generator, -1, start))
+            block_flat.scatter(cache, slots, *quantise(case, numbers, scales, generator, -1, start))
         return cache
-    codes, scale = _poison_token(poison, dim, case["kv_dtype"])
+    codes, scale = poison_token(poison, dim, case["kv_dtype"])
     flat = cache.view(num_blocks, -1)
     flat[:, : block_size * dim] = codes.repeat(block_size)
     flat[:, block_size * dim :] = torch.tensor([scale], dtype=torch.float32).view(torch.uint8).repeat(block_size)
     return cache
 
 
-def _poison_token(poison: str, dim: int, kv_dtype: str) -> tuple[Any, float]:
+def poison_token(poison: str, dim: int, kv_dtype: str) -> tuple[Any, float]:
+    """Codes and scale of a token that nobody owns.
+
+    Args:
+        poison: a choice of `poison`, neither `none` nor `auto`.
+        dim: codes of a token.
+        kv_dtype: format.
+
+    Returns:
+        codes: [dim] uint8. FP8 codes.
+        scale: float. Key scale.
+    """
     import torch
 
+    if poison == "zero":
+        return torch.zeros(dim, dtype=torch.uint8), 0.0
     if poison == "nan":
         return torch.full((dim,), fp8.NAN_CODES[kv_dtype][0], dtype=torch.uint8), float("nan")
     if poison == "inf":

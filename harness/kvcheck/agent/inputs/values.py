@@ -16,13 +16,16 @@ SPEC = {
         "beacon_slot": {
             "doc": "logit = physical slot id, exactly: a wrong logit is the address that was read",
             "needs": {"num_heads": 5, "head_dim": 16},
-            "ops": ["paged_mqa_logits"],
+            "ops": ["paged_mqa_logits", "mqa_logits"],
         },
         "beacon_scale": {
             "doc": "logit = id of the slot whose scale was read, plus 1",
-            "ops": ["paged_mqa_logits"],
+            "ops": ["paged_mqa_logits", "mqa_logits"],
         },
-        "beacon_head": {"doc": "logit = bit mask of the heads that were summed (24 heads a token group)", "ops": ["paged_mqa_logits"]},
+        "beacon_head": {
+            "doc": "logit = bit mask of the heads that were summed (24 heads a token group)",
+            "ops": ["paged_mqa_logits", "mqa_logits"],
+        },
         "exact_int": {"doc": "small integers and power-of-two scales: every fp32 order gives the same bits, verdicts are bitwise"},
         "certified_topk": {
             "doc": "logit = a random permutation's rank, exactly: the true top-k set is unique, with a gap wider than the bound",

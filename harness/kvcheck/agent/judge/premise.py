@@ -69,11 +69,19 @@ def _cache_facts(evidence: Evidence) -> dict[str, Any]:
         "nan_tokens": nan_tokens,
         "q": sum(int((q == code).sum()) for code in fp8.NAN_CODES[kv_dtype]),
         "weights": int((~torch.isfinite(tensors["weights"])).sum()),
-        **_scale_facts(scale),
+        **scale_facts(scale),
     }
 
 
-def _scale_facts(scale: Any) -> dict[str, Any]:
+def scale_facts(scale: Any) -> dict[str, Any]:
+    """How many scales are not positive and finite, and a sentence about them.
+
+    Args:
+        scale: [tokens] float32. Scales of tokens that some row sees.
+
+    Returns:
+        facts: bad_scales, and scales, the sentence.
+    """
     finite = torch.isfinite(scale)
     bad = ~finite | (scale <= 0)
     count, total = int(bad.sum()), scale.numel()

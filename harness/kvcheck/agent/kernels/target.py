@@ -57,3 +57,17 @@ def current(device: Any) -> Target:
     except RuntimeError:  # no driver is active: a CPU alone
         return Target("interpreter", "cpu", 1)
     return Target(found.backend, found.arch if found.backend == "hip" else f"sm_{found.arch}", EMULATED_UNITS.get(found.arch, 1))
+
+
+def native_fp8(device: Any) -> tuple[str, ...]:
+    """FP8 formats that Triton loads as such on a device.
+
+    Args:
+        device: torch device.
+    """
+    target = current(device)
+    if target.interpreted:
+        return ("e4m3fn",)  # the interpreter of triton 3.7 has no FNUZ pointer type
+    if target.backend == "hip":
+        return ("e4m3fnuz",) if target.arch.startswith("gfx94") else ("e4m3fn",)
+    return ("e4m3fn",) if int(target.arch.removeprefix("sm_")) >= 89 else ()

@@ -11,7 +11,17 @@ from typing import Any
 SPEC = {
     "name": "torch_eager",
     "summary": "the plain fp32 formula in torch",
-    "ops": ["block_table", "index_k_cache_gather", "index_k_cache_write", "mla_decode", "mla_metadata", "mqa_logits", "paged_mqa_logits", "topk_per_row", "topk_slots"],
+    "ops": [
+        "block_table",
+        "index_k_cache_gather",
+        "index_k_cache_write",
+        "mla_decode",
+        "mla_metadata",
+        "mqa_logits",
+        "paged_mqa_logits",
+        "topk_per_row",
+        "topk_slots",
+    ],
     "variants": {},
     "process": "shared",
     "origin": "kvcheck",

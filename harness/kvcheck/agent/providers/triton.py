@@ -11,7 +11,17 @@ from typing import Any
 SPEC = {
     "name": "triton",
     "summary": "our own Triton kernels of every op",
-    "ops": ["block_table", "index_k_cache_gather", "index_k_cache_write", "mla_decode", "mla_metadata", "mqa_logits", "paged_mqa_logits", "topk_per_row", "topk_slots"],
+    "ops": [
+        "block_table",
+        "index_k_cache_gather",
+        "index_k_cache_write",
+        "mla_decode",
+        "mla_metadata",
+        "mqa_logits",
+        "paged_mqa_logits",
+        "topk_per_row",
+        "topk_slots",
+    ],
     "variants": {},
     "process": "shared",
     "origin": "kvcheck, agent/kernels",
