@@ -217,7 +217,7 @@ def test_providers_that_the_agent_looks_into(faults, provider):
         ("schema: 1\nname: t\n", "op: expected the name of an op, got no such key"),
         (
             "schema: 1\nname: t\nop: paged_mqa\n",
-            "f.yaml:3: op: expected one of paged_mqa_logits, topk_per_row, got 'paged_mqa'; nearest: paged_mqa_logits",
+            "got 'paged_mqa'; nearest: paged_mqa_logits",
         ),
         ("schema: 1\nname: t\nop: [x]\n", "op: expected the name of an op, got ['x']"),
         ("schema: 1\nname: t\nop: topk_per_row\nfixed: {num_heads: 3}\n", "expected an axis of topk_per_row: batch, "),

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvcheck.agent import specs
 from kvcheck.cases import combos, space, sweep
 from kvcheck.cases.errors import CaseFileError
 from kvcheck.cases.load import load
@@ -20,6 +21,7 @@ from kvcheck.cases.model import CaseFile, Factor, Rule
 from kvcheck.cases.space import Space
 
 HEAD = "schema: 1\nname: t\nop: paged_mqa_logits\nproviders: [triton]\n"
+AXES_OF = specs.axes("paged_mqa_logits")
 AXES = ("batch", "next_n", "num_heads", "topk", "block_size")
 
 
@@ -87,35 +89,29 @@ def test_lists_in_ids_and_params(file):
 
 
 def test_a_case_holds_every_axis_and_asks_for_itself(file):
-    case_file = file("fixed: {batch: 2}\naxes: {topk: [8]}\nseed: 1k\nrepeat: 3\nprecision: fp32_any\nrun_unsupported: true\n")
+    case_file = file("fixed: {batch: 2}\naxes: {topk: [8]}\nseed: 1k\nrepeat: 3\nfresh: 2\nprecision: fp32_any\nrun_unsupported: true\n")
     case = case_file.case({"topk": 8}, "triton")
-    assert case.request() == {
+    request = case.request()
+    assert request.pop("params") == {**{name: axis.default for name, axis in AXES_OF.items()}, "batch": 2, "topk": 8}
+    assert request == {
         "type": "case",
         "id": "t[topk=8]",
         "case_file": case_file.path,
         "op": "paged_mqa_logits",
         "provider": "triton",
-        "params": {
-            "batch": 2,
-            "next_n": 1,
-            "num_heads": 64,
-            "head_dim": 128,
-            "context_len": 4096,
-            "block_size": 64,
-            "num_blocks": None,
-            "block_table": "shuffled",
-            "max_model_len": None,
-            "topk": 8,
-            "kv_dtype": "auto",
-            "values": "gaussian",
-            "scale": "amax",
-            "poison": "auto",
-        },
         "seed": 1024,
         "run_unsupported": True,
         "precision": "fp32_any",
         "repeat": 3,
+        "fresh": 2,
     }
+
+
+def test_variables_are_axes_of_their_own(file):
+    case_file = file("env: {AITER_X: [0, 1, null], FIXED: 'on'}\naxes: {topk: [8]}\n")
+    cases = [case_file.case(point, "triton") for point in sweep.expand(case_file, "f.yaml").points]
+    assert [case.id for case in cases] == [f"t[env.AITER_X={value},topk=8]" for value in ("0", "1", "null")]
+    assert [case.variables for case in cases] == [{"FIXED": "on", "AITER_X": value} for value in ("0", "1", None)]
 
 
 def test_a_file_without_axes_is_one_point(file):

@@ -28,7 +28,7 @@ class DoubleLauncher:
         self.environ = environ
         self.started = []
 
-    def launch(self, arguments, mark):
+    def launch(self, arguments, mark, variables):
         pipe = subprocess.PIPE
         environ = {**os.environ, **self.environ, MARK: mark}
         command = [sys.executable, "-S", str(DOUBLE), *arguments]
@@ -188,7 +188,7 @@ def test_when_no_agent_comes_up_every_case_says_why_and_it_ends(execute, start, 
 
 def test_an_agent_that_cannot_be_launched_is_a_reason_too(execute):
     class Broken:
-        def launch(self, arguments, mark):
+        def launch(self, arguments, mark, variables):
             raise FileNotFoundError("no such interpreter")
 
     assert "no such interpreter" in execute(Broken()).submit(case()).result(30)["message"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from kvcheck.agent import graphs
 from kvcheck.agent.compile_clock import CompileClock
 from kvcheck.agent.inputs.arena import Arena
 from kvcheck.agent.inputs.bundle import Inputs
@@ -31,6 +32,7 @@ class Call:
         context_lost: the device answers no more.
         kernel_ms: time of the first call.
         others: outputs of further calls.
+        eager: outputs of an eager call, where the first was a graph's replay.
         seen: rows of the emulated device's sanitizer.
         later: findings that come after the checks of the outputs in the house's order.
     """
@@ -45,6 +47,7 @@ class Call:
     kernel_ms: float | None = None
     others: list[dict[str, Any]] = field(default_factory=list)
     seen: list[dict[str, Any]] = field(default_factory=list)
+    eager: dict[str, Any] | None = None
     later: list[Finding] = field(default_factory=list)
 
 
@@ -78,7 +81,10 @@ def call(
             function = provider.function(request["op"])
             with clock:
                 begun = time.perf_counter()
-                result = function(**used, **inputs.scalars, **given, alloc=arena.alloc)
+                if request["params"].get("launch") == "graph":
+                    result = graphs.replay(function, used, inputs.scalars, given, arena.alloc, arena.device)
+                else:
+                    result = function(**used, **inputs.scalars, **given, alloc=arena.alloc)
                 _synchronize(arena.device)
                 spent = (time.perf_counter() - begun - clock.seconds) * 1e3
         except BaseException as error:
@@ -91,6 +97,8 @@ def call(
             found.seen = emulated.rows()
             early, found.later = emulated.findings()
             finding = finding or early
+        if turn == 0 and request["params"].get("launch") == "graph" and actual and not finding:
+            found.eager = _eager(function, inputs, arena)
         if turn == 0:
             found.actual, found.returned, found.kernel_ms = actual, returned, spent
         else:
@@ -107,6 +115,16 @@ def crash(error: BaseException) -> Finding:
     place = f" at {frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].lineno} in {frames[-1].name}" if frames else ""
     text = str(error).strip()
     return Finding("crash", "exception", f"{type(error).__name__}: {text[:2000]}{place}" if text else f"{type(error).__name__}{place}")
+
+
+def _eager(function: Callable[..., Any], inputs: Inputs, arena: Arena) -> dict[str, Any] | None:
+    """Outputs of the same call without a graph."""
+    outputs = {name: arena.output(name, shape, dtype, inputs.initial.get(name)) for name, (shape, dtype) in inputs.outputs.items()}
+    given = {"out": next(iter(outputs.values()))} if len(outputs) == 1 else outputs
+    tensors = {name: tensor.to(arena.device, copy=True) for name, tensor in inputs.tensors.items()}
+    result = function(**tensors, **inputs.scalars, **given, alloc=arena.alloc)
+    _synchronize(arena.device)
+    return _outputs(result, outputs)[0]
 
 
 def _failed(found: Call, error: BaseException, device: Any, emulated: Any) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
 import pkgutil
 import time
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from kvcheck.agent import assemble, precision
 from kvcheck.agent.calling import Call
 from kvcheck.agent.inputs import pitch
 from kvcheck.agent.judge import expected as expectations
-from kvcheck.agent.judge import refusal, verdict
+from kvcheck.agent.judge import refusal, repeats, verdict
 from kvcheck.agent.judge.evidence import Evidence, Finding
 from kvcheck.agent.judge.probe import probe
 
@@ -87,6 +90,7 @@ class Judgement:
         if call.actual is not None:
             found = [item for each, names in zip(evidence, checks, strict=True) for item in verdict.run_checks(each, names)]
             findings += sorted(found, key=lambda item: _place(item))  # stable: outputs stay in their order
+            findings += [item for each in evidence if (item := repeats.graph(each))]
         findings += call.later
         promised = sum(int(each.inside().sum()) for each in evidence)
         row = verdict.compose(findings, _merged(evidence), [name for each in evidence for name in each.trivial], promised)
@@ -101,6 +105,8 @@ class Judgement:
             row.update(verdict="harness_error", message="the kernel was not called")
         elif not promised and row["verdict"] == "pass":
             row["message"] = "no position is promised: only padding, guards and inputs could have failed"
+        if call.actual is not None and self.request.get("fresh", 1) > 1:
+            row["output_digest"] = _digest(evidence)
         row["premise"] = "fails" if unmet else "holds"
         return row
 
@@ -118,6 +124,7 @@ class Judgement:
             bound=side[1],
             row_lengths=None if lengths is None else lengths.to(self.device),
             returned=name in call.returned,
+            eager=None if call.eager is None else call.eager[name],
             others=[other[name] for other in call.others if other is not None],
         )
 
@@ -151,7 +158,16 @@ class Judgement:
         declared = self.provider.precision(self.request["op"], self.params, self.facts) if self.provider else None
         if declared:
             return precision.parse(declared), "declared"
-        return precision.parse(precision.assumed(self.facts)), "assumed"
+        return precision.parse(precision.assumed(self.facts, self.request["op"])), "assumed"
+
+
+def _digest(evidence: list[Evidence]) -> str:
+    """SHA-256 over the promised elements of all outputs, to compare processes with."""
+    digest = hashlib.sha256()
+    for each in evidence:
+        kept = each.actual[each.inside()].contiguous().cpu()
+        digest.update(memoryview(kept.view(torch.uint8).numpy()))
+    return digest.hexdigest()[:16]
 
 
 def _seats(inputs: Any, given: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import ast
 import difflib
 import math
 import pkgutil
+import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -47,7 +48,7 @@ class Axis:
         """What the axis takes, in words for an error message."""
         if self.type == "choice":
             return "one of " + ", ".join(self.choices)
-        text = {"int": "an integer", "number": "a number", "bool": "true or false"}.get(self.type)
+        text = {"int": "an integer", "number": "a number", "bool": "true or false", "env": "a text"}.get(self.type)
         if self.type == "lengths":
             text = "an integer, or a list of one entry a request (an integer, or next_n integers)"
         if self.min is not None and self.max is not None:
@@ -57,6 +58,42 @@ class Axis:
         if self.multiple_of:
             text += f", a multiple of {self.multiple_of}"
         return text + (", or null" if self.optional else "")
+
+
+ENV = re.compile(r"env\.[A-Za-z_][A-Za-z0-9_]*")
+"""Names of axes that are variables of the environment an agent is started in; every op has them."""
+
+COMMON = {
+    "launch": {
+        "type": "choice",
+        "choices": {
+            "eager": {"doc": "the kernel is called"},
+            "graph": {"doc": "the call is captured with other lengths and another table, these are changed in place, and it is replayed"},
+        },
+        "default": "eager",
+        "doc": "how the kernel is launched",
+    }
+}
+"""Axes that every op has."""
+
+
+class Axes(dict[str, Axis]):
+    """The axes of an op by name; `env.NAME` is one too, without being listed."""
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or (isinstance(name, str) and bool(ENV.fullmatch(name)))
+
+    def __missing__(self, name: str) -> Axis:
+        if ENV.fullmatch(name):
+            return Axis(name, "env", None, optional=True, doc="a variable of the agent's environment; null leaves it unset")
+        raise KeyError(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The axis, or a default."""
+        try:
+            return self[name]
+        except KeyError:
+            return default
 
 
 @dataclass(frozen=True)
@@ -110,14 +147,14 @@ def load(kind: str, name: str) -> Spec:
 
 
 @lru_cache(maxsize=None)
-def axes(op: str) -> dict[str, Axis]:
+def axes(op: str) -> Axes:
     """The axes of an op by name, choices that live with the inputs merged in.
 
     Raises:
         KeyError: no such op.
     """
-    resolved = {}
-    for name, entry in load("ops", op).data["axes"].items():
+    resolved = Axes()
+    for name, entry in {**load("ops", op).data["axes"], **COMMON}.items():
         entry = dict(entry)
         source = entry.pop("choices_from", None)
         if source:
@@ -134,6 +171,8 @@ def check_value(axis: Axis, value: Any) -> Problem | None:
     if axis.type == "choice":
         known = isinstance(value, str) and value in axis.choices
         return None if known else _problem(axis, value, nearest(value, axis.choices))
+    if axis.type == "env":
+        return None if isinstance(value, str) and "\0" not in value else _problem(axis, value)
     if axis.type == "bool":
         return None if isinstance(value, bool) else _problem(axis, value)
     if axis.type == "lengths" and isinstance(value, (list, tuple)):

@@ -33,7 +33,7 @@ def compile_rule(case_file: CaseFile, rule: Rule) -> Exclusion | None:
     for axis, wanted in rule.entries.items():
         factor = next((f for f, factor in enumerate(case_file.factors) if axis in factor.axes), None)
         if factor is None:
-            if case_file.base()[axis] not in wanted:
+            if case_file.base().get(axis) not in wanted:
                 return None
             continue
         at = case_file.factors[factor].axes.index(axis)

@@ -79,6 +79,7 @@ class CaseFile:
     precision: str | None = None
     seed: int = 0
     repeat: int = 1
+    fresh: int = 1
     places: dict[str, str] = field(default_factory=dict)
     lines: dict[str, int | None] = field(default_factory=dict)
     replaced: frozenset[str] = frozenset()
@@ -97,7 +98,7 @@ class CaseFile:
         for factor in self.factors:
             if axis in factor.axes:
                 return tuple(entry[factor.axes.index(axis)] for entry in factor.values)
-        return (self.base()[axis],)
+        return (self.base().get(axis),)
 
     def case(self, point: dict[str, Any], provider: str) -> Case:
         """One case: the point's axes over the file's; the id names the swept axes and whatever else the point holds."""
@@ -113,6 +114,7 @@ class CaseFile:
             run_unsupported=self.run_unsupported,
             precision=self.precision,
             repeat=self.repeat,
+            fresh=self.fresh,
         )
 
 
@@ -124,6 +126,7 @@ class Case:
         id: `NAME[axis=value,...]`, the swept axes in file order.
         params: a value for every axis of the op's SPEC; `auto` and null are left to the agent.
         repeat: how often the kernel is called in one process.
+        fresh: in how many new processes.
     """
 
     id: str
@@ -135,6 +138,12 @@ class Case:
     run_unsupported: bool = False
     precision: str | None = None
     repeat: int = 1
+    fresh: int = 1
+
+    @property
+    def variables(self) -> dict[str, str | None]:
+        """Variables of the environment its agent is started in; None takes one away."""
+        return {axis.removeprefix("env."): value for axis, value in self.params.items() if axis.startswith("env.")}
 
     @property
     def row(self) -> str:
@@ -154,4 +163,5 @@ class Case:
             "run_unsupported": self.run_unsupported,
             "precision": self.precision,
             "repeat": self.repeat,
+            "fresh": self.fresh,
         }

@@ -67,6 +67,6 @@ def check_precision(text: str, file: str, line: int | None, key: str) -> list[Fa
     except ValueError as error:
         head = text.partition("+")[0]
         near = head if head in precision.MODELS else specs.nearest(head, precision.MODELS)
-        expected = f"{precision.PROBE}, or one of {', '.join(precision.MODELS)}, with +u_k=, +u_s= or +u_out="
+        expected = f"{precision.PROBE}, or one of {', '.join(precision.MODELS)}, with +u_k=, +u_s= or +u_out=; mla takes {', '.join('+' + key + '=' for key in precision.MODIFIERS['attention'])}"
         return [Fault(file, line, key, expected, quote(text), near, str(error) if head in precision.MODELS else None)]
     return []

@@ -1,4 +1,4 @@
-"""What options change in a case file: `--set`, `--provider`, `--coverage`, `--seed`, `--repeat`, `--precision`."""
+"""What options change in a case file: `--set`, `--provider`, `--coverage`, `--seed`, `--repeat`, `--fresh`, `--precision`."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class Overrides:
         coverage: `full`, `pairwise` or `sample:N`.
         seed: of inputs and of samples.
         repeat: calls of the kernel a case.
+        fresh: new processes a case is run in.
         precision: the name of a precision model.
     """
 
@@ -30,6 +31,7 @@ class Overrides:
     coverage: str | None = None
     seed: int | None = None
     repeat: int | None = None
+    fresh: int | None = None
     precision: str | None = None
 
 
@@ -53,7 +55,12 @@ def apply(case_file: CaseFile, options: Overrides) -> CaseFile:
         except ValueError:
             near = specs.nearest(options.coverage, ("full", "pairwise", "sample:100"))
             faults.append(Fault("--coverage", None, "", "full, pairwise or sample:N", quote(options.coverage), near))
-    for name, value, low, high in (("seed", options.seed, 0, schema.MAX_SEED), ("repeat", options.repeat, 1, schema.MAX_REPEAT)):
+    numbers = (
+        ("seed", options.seed, 0, schema.MAX_SEED),
+        ("repeat", options.repeat, 1, schema.MAX_REPEAT),
+        ("fresh", options.fresh, 1, schema.MAX_FRESH),
+    )
+    for name, value, low, high in numbers:
         if value is not None and not low <= value <= high:
             faults.append(Fault(f"--{name}", None, "", f"a whole number from {low} to {high}", quote(value)))
         elif value is not None:

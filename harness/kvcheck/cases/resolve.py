@@ -60,6 +60,7 @@ def resolve(document: Document, ref: str, path: str) -> tuple[CaseFile | None, l
         precision=shaped.precision,
         seed=shaped.seed,
         repeat=shaped.repeat,
+        fresh=shaped.fresh,
         places=reader.places,
         lines=reader.lines,
     )
@@ -100,11 +101,25 @@ class _Reader:
                 for axis, listed in shaped.axes.items():
                     if self.place(axis, (key, axis)):
                         self.swept(axis, listed)
+            elif key == "env":
+                self.variables(shaped.env)
             elif key == "zip":
                 grouped = isinstance(self.document.data["zip"], list)
                 for i, group in enumerate(shaped.zip):
                     if group or not grouped or self.document.data["zip"][i] == {}:
                         self.zipped(group, ("zip", i) if grouped else ("zip",))
+
+    def variables(self, section: dict[str, Any]) -> None:
+        """Reads `env`: a list of values is swept, one value is fixed; the axis is called `env.NAME`."""
+        for name, value in section.items():
+            axis, path = f"env.{name}", ("env", name)
+            if not specs.ENV.fullmatch(axis):
+                self.fault(path, "the name of a variable: letters, digits and _", quote(name))
+            elif self.place(axis, path):
+                if isinstance(value, list):
+                    self.swept(axis, value, path)
+                elif self.value(axis, value, path):
+                    self.fixed[axis] = values.coerce(self.axes[axis], value)
 
     def fault(self, path: tuple[Any, ...], expected: str, got: str, near: str | None = None, why: str | None = None) -> None:
         self.faults.append(Fault(self.document.file, self.document.line_of(*path), dotted(path), expected, got, near, why))
@@ -139,14 +154,15 @@ class _Reader:
         self.fault(path, problem.expected, quote(value), problem.nearest, "one value here; lists belong under axes" if one else None)
         return False
 
-    def swept(self, axis: str, listed: list[Any]) -> None:
+    def swept(self, axis: str, listed: list[Any], where: tuple[Any, ...] = ()) -> None:
+        where = where or ("axes", axis)
         if not listed:
-            self.fault(("axes", axis), "at least one value: the product is empty", "an empty list")
+            self.fault(where, "at least one value: the product is empty", "an empty list")
             self.broken.add(axis)
             return
         spec, entries, lines, seen = self.axes[axis], [], [], {}
         for i, raw in enumerate(listed):
-            path = ("axes", axis, i)
+            path = (*where, i)
             if not self.value(axis, raw, path):
                 continue
             value, line = values.coerce(spec, raw), self.document.line_of(*path)

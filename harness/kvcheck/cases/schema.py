@@ -19,6 +19,7 @@ _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
 _SAMPLE = re.compile(r"^sample[ :=]+(\S+)$")
 COVERAGE = "full, pairwise or sample: N"
 MAX_REPEAT = 100_000
+MAX_FRESH = 1000
 MAX_SEED = 2**63 - 1
 
 
@@ -95,6 +96,8 @@ class CaseFileShape(BaseModel):
     precision: Annotated[str | None, Field(description="the name of a precision model")] = None
     seed: Annotated[int, BeforeValidator(_written), Field(ge=0, le=MAX_SEED, description=f"a whole number from 0 to {MAX_SEED}")] = 0
     repeat: Annotated[int, BeforeValidator(_written), Field(ge=1, le=MAX_REPEAT, description=f"a whole number from 1 to {MAX_REPEAT}")] = 1
+    fresh: Annotated[int, BeforeValidator(_written), Field(ge=1, le=MAX_FRESH, description=f"a whole number from 1 to {MAX_FRESH}")] = 1
+    env: Annotated[dict[str, Any], Field(description="a value or a list of values for each variable named")] = {}
 
 
 KEYS = tuple(field.alias or name for name, field in CaseFileShape.model_fields.items())
@@ -124,7 +127,7 @@ def _drop(data: dict[str, Any], location: tuple[Any, ...]) -> None:
     key, section = location[0], data.get(location[0])
     inner = location[1] if len(location) > 1 else None
     if isinstance(section, dict) and (
-        key in ("axes", "fixed", "inputs") or (key == "threshold" and inner not in ThresholdShape.model_fields)
+        key in ("axes", "fixed", "inputs", "env") or (key == "threshold" and inner not in ThresholdShape.model_fields)
     ):
         data[key] = {axis: value for axis, value in section.items() if axis != inner}
     elif isinstance(section, list) and key in _EMPTY and isinstance(inner, int):

@@ -30,6 +30,8 @@ def number(text: str) -> int | float | None:
 
 def coerce(axis: Axis, value: Any) -> Any:
     """A value of a file with its written numbers read; what cannot be read stays as it is, for the check to name."""
+    if axis.type == "env" and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(value)
     if axis.type not in ("int", "number", "lengths"):
         return value
     if isinstance(value, str):

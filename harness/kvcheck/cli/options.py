@@ -28,6 +28,7 @@ SanitizerOff = Annotated[
 Python = Annotated[Optional[str], typer.Option("--python", metavar="PATH|auto", help="Interpreter that runs the kernels.")]  # noqa: UP045
 Seed = Annotated[Optional[int], typer.Option(metavar="N", min=0, help="Seed of the inputs.")]  # noqa: UP045
 Repeat = Annotated[Optional[int], typer.Option(metavar="N", min=1, help="Calls of the kernel a case, in one process.")]  # noqa: UP045
+Fresh = Annotated[Optional[int], typer.Option(metavar="N", min=1, help="New processes a case is run in.")]  # noqa: UP045
 Precision = Annotated[Optional[str], typer.Option(metavar="MODEL", help="Precision model that overrides the provider's.")]  # noqa: UP045
 Timeout = Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Limit of a case; start-up and compilation have their own.")]
 Jobs = Annotated[Optional[int], typer.Option(metavar="N", min=1, help="Agents at once.")]  # noqa: UP045

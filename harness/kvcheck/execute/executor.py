@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from kvcheck.agent import specs
-from kvcheck.agent.protocol import parse_fault, parse_provider
+from kvcheck.agent.protocol import NOT_JUDGED, parse_fault, parse_provider
 from kvcheck.cases.model import Case
-from kvcheck.execute import memory, rows, zipapp
+from kvcheck.execute import memory, repeats, rows, zipapp
 from kvcheck.execute.errors import StartError
 from kvcheck.execute.journal import Journal
 from kvcheck.execute.launch import Launcher, ProcessLauncher, absolute_provider, choose_python
-from kvcheck.execute.pool import SPARE, Pool
+from kvcheck.execute.pool import NONE, SPARE, Pool, Variables
 from kvcheck.execute.supervisor import Agent, Ended
 
 SHARED = "shared"
@@ -111,7 +111,7 @@ class Executor:
                 future.cancel()
                 return future
             self._count += 1
-            self._pending.setdefault(world_of(provider), deque()).append((self._count, case, provider, future))
+            self._pending.setdefault(world_of(provider, case.variables), deque()).append((self._count, case, provider, future))
             self._change.notify()
         return future
 
@@ -156,8 +156,8 @@ class Executor:
             worker.join(10.0)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _start(self) -> Agent:
-        return Agent(self._launcher, self._arguments, self._startup_timeout, str(self._folder))
+    def _start(self, variables: Variables) -> Agent:
+        return Agent(self._launcher, self._arguments, self._startup_timeout, str(self._folder), variables)
 
     def _first_worker(self) -> None:
         """Learns from the first agent what device this is, and so how many more workers there are to be."""
@@ -208,9 +208,23 @@ class Executor:
             return case, provider, future
 
     def _judge(self, case: Case, provider: str) -> dict[str, Any] | None:
+        if case.fresh == 1:
+            return self._judge_once(case, provider)
+        rows_ = []
+        for _ in range(case.fresh):
+            row = self._judge_once(case, provider, fresh=True)
+            if row is None:
+                return None
+            rows_.append(row)
+            if row["verdict"] in NOT_JUDGED:
+                break
+        return repeats.merged(case, rows_)
+
+    def _judge_once(self, case: Case, provider: str, fresh: bool = False) -> dict[str, Any] | None:
+        """The row of one run of a case; in a new process that is ended afterwards where it is to be fresh."""
         request = {**case.request(), "provider": provider}
         try:
-            outcome = self._run(request, world_of(provider))
+            outcome = self._run(request, world_of(provider, case.variables), case.variables, fresh)
         except StartError as error:
             return None if self._closed else rows.complete(case, {"verdict": "harness_error", "message": str(error)})
         if self._closed and isinstance(outcome, Ended):
@@ -221,18 +235,18 @@ class Executor:
             row = self._hold_to_premise(case, request, row)
         return None if self._closed and unknown else row
 
-    def _run(self, request: dict[str, Any], world: str) -> dict[str, Any] | Ended:
+    def _run(self, request: dict[str, Any], world: str, variables: Variables = NONE, fresh: bool = False) -> dict[str, Any] | Ended:
         """Runs a request; once more in a new process where the first died of what an earlier case had left in it."""
-        agent = self._pool.take(world)
+        agent = self._pool.fresh(variables) if fresh else self._pool.take(world, variables)
         inherited = agent.cases > 0
-        outcome = self._run_on(agent, request, world)
+        outcome = self._run_on(agent, request, world, keep=not fresh)
         if isinstance(outcome, Ended) and inherited and outcome.phase in NOT_YET_AT_THE_KERNEL and not self._closed:
-            outcome = self._run_on(self._pool.fresh(), request, world)
+            outcome = self._run_on(self._pool.fresh(variables), request, world)
         return outcome
 
-    def _run_on(self, agent: Agent, request: dict[str, Any], world: str) -> dict[str, Any] | Ended:
+    def _run_on(self, agent: Agent, request: dict[str, Any], world: str, keep: bool = True) -> dict[str, Any] | Ended:
         outcome = agent.run(request, self._timeout)
-        if isinstance(outcome, Ended) or rows.tainted(outcome):
+        if not keep or isinstance(outcome, Ended) or rows.tainted(outcome):
             self._pool.end(agent)
         else:
             self._pool.give(agent, world)
@@ -253,8 +267,11 @@ class Executor:
         return {**row, "params": found.get("params", row["params"]), "input_fingerprint": found.get("input_fingerprint")}
 
 
-def world_of(provider: str) -> str:
-    """Which agents serve a provider: those of its own, when it is a user's file or its SPEC asks for that, else the shared ones."""
+def world_of(provider: str, variables: Variables = NONE) -> str:
+    """Which agents serve a provider: those of its own, when it is a user's file or its SPEC asks for that, else the shared ones; of
+    these the ones that were started with the same variables."""
+    if variables:
+        return f"{world_of(provider)} with {sorted(variables.items())}"
     name, _, _ = parse_provider(provider)
     if name.endswith(".py"):
         return provider

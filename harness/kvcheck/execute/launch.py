@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -24,12 +25,13 @@ MARK = "KVCHECK_AGENT"
 class Launcher(Protocol):
     """A place agents can be started in: this machine, a container, behind a command prefix."""
 
-    def launch(self, arguments: list[str], mark: str) -> subprocess.Popen[bytes]:
+    def launch(self, arguments: list[str], mark: str, variables: Mapping[str, str | None]) -> subprocess.Popen[bytes]:
         """Starts an agent that talks on stdin and stdout, in a process group of its own.
 
         Args:
             arguments: the agent's options.
             mark: value of the variable that names its processes.
+            variables: of the environment it gets beyond the user's; None takes one away.
 
         Raises:
             OSError: it could not be started.
@@ -52,10 +54,11 @@ class ProcessLauncher:
         self._folder = folder
         self._threads = threads
 
-    def launch(self, arguments: list[str], mark: str) -> subprocess.Popen[bytes]:
+    def launch(self, arguments: list[str], mark: str, variables: Mapping[str, str | None]) -> subprocess.Popen[bytes]:
         """Starts one agent."""
         command = [self.python, str(self._archive), "--threads", str(self._threads), *arguments]
-        environment = agent_environment(dict(os.environ), self._threads)
+        asked = {name: value for name, value in {**os.environ, **variables}.items() if value is not None}
+        environment = agent_environment(asked, self._threads)
         environment[MARK] = mark
         pipe = subprocess.PIPE
         # A session of its own: Ctrl-C at the terminal is the front's to handle, and the whole group can be ended at once.

@@ -5,15 +5,23 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from types import MappingProxyType
 
 from kvcheck.execute import memory
 from kvcheck.execute.errors import StartError
 from kvcheck.execute.supervisor import Agent
 
+Variables = Mapping[str, str | None]
+
+NONE: Variables = MappingProxyType({})
+
 TRIES = 2
 """Start-ups that may fail in a row before it is taken that no agent can run here."""
+
+NOBODY = "\0"
+"""World that no idle agent is ever of."""
 
 SPARE = ""
 """World of an agent that has loaded nothing yet."""
@@ -23,11 +31,11 @@ class Pool:
     """Agents by the world they serve: a provider that wants a process of its own, or "shared".
 
     Args:
-        start: starts one agent.
+        start: starts one agent, with variables of its environment beyond the user's.
         idle: how many agents may wait, beside those at work.
     """
 
-    def __init__(self, start: Callable[[], Agent], idle: int) -> None:
+    def __init__(self, start: Callable[[Variables], Agent], idle: int) -> None:
         self._start = start
         self._most_idle = idle
         self._lock = threading.Lock()
@@ -50,27 +58,31 @@ class Pool:
         with self._lock:
             return set(self._idle.values())
 
-    def take(self, world: str) -> Agent:
+    def take(self, world: str, variables: Variables = NONE) -> Agent:
         """A ready agent for a world: an idle one of that world, else the spare, else a new one.
+
+        Args:
+            world: what it has loaded, and the variables it was started with.
+            variables: of its environment, where it has to be started; the spare has none.
 
         Raises:
             StartError: none came up, and it is of no use to try again.
         """
         while True:
-            found = self._take_idle(world) or self._take_new()
+            found = self._take_idle(world, spare=not variables) or self._take_new(variables)
             if found is None or not self._is_ready(found):
                 continue
             if found.alive:
                 return found
             self.end(found)
 
-    def fresh(self) -> Agent:
+    def fresh(self, variables: Variables = NONE) -> Agent:
         """A ready agent that has loaded nothing.
 
         Raises:
             StartError: none came up, and it is of no use to try again.
         """
-        return self.take(SPARE)
+        return self.take(NOBODY if variables else SPARE, variables)
 
     def give(self, agent: Agent, world: str) -> None:
         """Takes an agent back; the one that has been idle for longest goes when there are too many."""
@@ -92,7 +104,7 @@ class Pool:
         with self._lock:
             if self._closed or self._broken or self._spare or not memory.room_for_another():
                 return
-            self._spare = self._nursery.submit(self._start)
+            self._spare = self._nursery.submit(self._start, NONE)
 
     def close(self) -> None:
         """Ends every agent, those at work included."""
@@ -114,9 +126,9 @@ class Pool:
     def _fits(self) -> bool:
         return len(self._idle) <= 1 or (len(self._idle) <= self._most_idle and memory.room_for_another())
 
-    def _take_idle(self, world: str) -> Agent | None:
+    def _take_idle(self, world: str, spare: bool) -> Agent | None:
         with self._lock:
-            for wanted in (world, SPARE):
+            for wanted in (world, SPARE) if spare else (world,):
                 for agent in reversed(self._idle):
                     if self._idle[agent] == wanted:
                         del self._idle[agent]
@@ -124,14 +136,16 @@ class Pool:
                         return agent
         return None
 
-    def _take_new(self) -> Agent | None:
+    def _take_new(self, variables: Variables) -> Agent | None:
         with self._lock:
             if self._broken:
                 raise self._broken
             if self._closed:
                 raise StartError("the run is over", final=True)
-            pending, self._spare = self._spare, None
-            pending = pending or self._nursery.submit(self._start)
+            pending = None
+            if not variables:
+                pending, self._spare = self._spare, None
+            pending = pending or self._nursery.submit(self._start, variables)
         try:
             agent = pending.result()
         except StartError as error:

@@ -9,7 +9,9 @@ import secrets
 import signal
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from kvcheck.agent.protocol import OFF_THE_CLOCK, PHASES, PROTOCOL, VERDICTS, decode, encode
@@ -49,6 +51,7 @@ class Agent:
         arguments: the agent's options.
         startup_timeout: seconds to get ready in, and to load or compile in.
         hidden: a folder to leave out of quoted paths.
+        variables: of its environment, beyond the user's; None takes one away.
 
     Attributes:
         environment: what it reported when it was ready, or None before that.
@@ -58,7 +61,14 @@ class Agent:
         StartError: the process could not be started.
     """
 
-    def __init__(self, launcher: Launcher, arguments: list[str], startup_timeout: float, hidden: str = "") -> None:
+    def __init__(
+        self,
+        launcher: Launcher,
+        arguments: list[str],
+        startup_timeout: float,
+        hidden: str = "",
+        variables: Mapping[str, str | None] = MappingProxyType({}),
+    ) -> None:
         self.environment: dict[str, Any] | None = None
         self.cases = 0
         self._startup_timeout = startup_timeout
@@ -70,7 +80,7 @@ class Agent:
         self._events: queue.Queue[tuple[str, Any]] = queue.Queue(QUEUE)
         self._abandoned = threading.Event()
         try:
-            self._process = launcher.launch(arguments, self._mark)
+            self._process = launcher.launch(arguments, self._mark, variables)
         except OSError as error:
             raise StartError(f"an agent could not be started: {error}") from error
         self._readers = [threading.Thread(target=target, daemon=True) for target in (self._read_answers, self._read_output)]

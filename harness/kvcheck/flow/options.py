@@ -25,6 +25,7 @@ class Options:
         python: interpreter of the agent, "auto", or None for kvcheck's own where it has torch.
         seed: None leaves the files' seeds.
         repeat: calls of the kernel a case in one process; None leaves the files'.
+        fresh: new processes a case is run in; None leaves the files'.
         precision: model that overrides the providers'.
         timeout: seconds a case; start-up and compilation do not count.
         jobs: agents at once; None chooses.
@@ -49,6 +50,7 @@ class Options:
     python: str | None = None
     seed: int | None = None
     repeat: int | None = None
+    fresh: int | None = None
     precision: str | None = None
     timeout: float = 120.0
     jobs: int | None = None
@@ -78,7 +80,13 @@ class Options:
         """
         words = ["kvcheck", "run", case_file, *selection, "--provider", provider]
         words += [word for text in self.sets for word in ("--set", text)]
-        plain = (("--seed", self.seed), ("--repeat", self.repeat), ("--precision", self.precision), ("--python", self.python))
+        plain = (
+            ("--seed", self.seed),
+            ("--repeat", self.repeat),
+            ("--fresh", self.fresh),
+            ("--precision", self.precision),
+            ("--python", self.python),
+        )
         words += [str(word) for option, value in plain if value is not None for word in (option, value)]
         if self.device != "auto":
             words += ["--device", self.device]

@@ -56,7 +56,7 @@ def threshold(options: Options, axis: str | None, ends: tuple[int, int] | None, 
 
 
 def _overrides(options: Options) -> Overrides:
-    return Overrides(options.sets, options.providers, options.coverage, options.seed, options.repeat, options.precision)
+    return Overrides(options.sets, options.providers, options.coverage, options.seed, options.repeat, options.fresh, options.precision)
 
 
 def _carry_out(options: Options, files: Sequence[CaseFile], cases: Sequence[Case], searches: list[Search], notes: Sequence[str]) -> int:

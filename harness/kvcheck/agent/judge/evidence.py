@@ -48,6 +48,7 @@ class Evidence:
         row_lengths: [rows] int64. Promised elements of each row, on the case's device; None where `inputs.inside` says what is promised.
         returned: the kernel returned its own tensor, so guards could not see its stores.
         others: what repeated calls left.
+        eager: what an eager call left, where `actual` is of a graph's replay.
         metrics: numbers by name, filled by the checks.
         trivial: metrics that could not have failed.
     """
@@ -64,6 +65,7 @@ class Evidence:
     row_lengths: Any = None
     returned: bool = False
     others: list[Any] = field(default_factory=list)
+    eager: Any = None
     metrics: dict[str, Any] = field(default_factory=dict)
     trivial: list[str] = field(default_factory=list)
 

@@ -45,6 +45,7 @@ def findings(run: dict[str, Any], quote: Quote = line) -> list[str]:
         paragraphs.append(_provider(name, [row for row in cases if str(row.get("provider")) == name], quote))
     paragraphs += [threshold_sentence(threshold, quote) for threshold in run.get("thresholds") or []]
     last = (
+        _repeats(cases),
         emulated.beside(run, quote),
         _trivial(cases),
         _positional(cases),
@@ -75,6 +76,18 @@ def _provider(name: str, cases: list[dict[str, Any]], quote: Quote) -> str:
             more = f", and {some(len(reasons) - 1, 'other reason')}" if len(reasons) > 1 else ""
             parts.append(f"{count(sum(reasons.values()))} {verdict}: {quote(reason) or 'no reason given'}{more}")
     return f"{quote(name)}: {'; '.join(parts)}."
+
+
+def _repeats(cases: list[dict[str, Any]]) -> str | None:
+    """How often the passing cases were run in new processes, and what that excludes."""
+    rates = [row["repeats"] for row in cases if (row.get("repeats") or {}).get("excluded_rate") is not None]
+    if not rates:
+        return None
+    fewest = min(rates, key=lambda entry: entry["processes"])
+    return (
+        f"Passing cases agree bit for bit in {count(fewest['processes'])} new processes each: a fault that shows in more than "
+        f"{100 * fewest['excluded_rate']:.1f} % of processes would have been seen (95 % confidence)."
+    )
 
 
 def _trivial(cases: list[dict[str, Any]]) -> str | None:
