@@ -23,6 +23,12 @@ def standin():
 
 
 @pytest.fixture(scope="session")
+def gluon():
+    """`build(root, ...)` of standin/gluon.py."""
+    return _beside("gluon").build
+
+
+@pytest.fixture(scope="session")
 def signatures():
     """SIGNATURES of standin/signatures.py."""
     return _beside("signatures").SIGNATURES
@@ -30,7 +36,10 @@ def signatures():
 
 @pytest.fixture(scope="session")
 def judge():
-    """`judge(provider, cases, device="cpu")`: rows of one agent, a case a dict of axes; a row whose agent died is {"verdict": "crash"}."""
+    """`judge(provider, cases, device="cpu")`: rows of one agent, a case a dict of axes; a row whose agent died is {"verdict": "crash"}.
+
+    A list of providers has one entry a case.
+    """
     return _judge
 
 
@@ -41,9 +50,15 @@ def _beside(name: str):
     return module
 
 
-def _judge(provider: str, cases: list[dict], op: str = "paged_mqa_logits", device: str = "cpu", **request) -> list[SimpleNamespace]:
+def _judge(
+    provider: str | list[str], cases: list[dict], op: str = "paged_mqa_logits", device: str = "cpu", **request
+) -> list[SimpleNamespace]:
     defaults = {name: axis.default for name, axis in specs.axes(op).items()}
-    sent = [{"type": "case", "op": op, "provider": provider, "params": defaults | case, "seed": 42, **request} for case in cases]
+    providers = [provider] * len(cases) if isinstance(provider, str) else provider
+    sent = [
+        {"type": "case", "op": op, "provider": name, "params": defaults | case, "seed": 42, **request}
+        for name, case in zip(providers, cases, strict=True)
+    ]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "kvcheck.agent", "--device", device],

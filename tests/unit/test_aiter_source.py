@@ -11,7 +11,7 @@ import torch
 
 from kvcheck.agent.protocol import Unsupported
 from kvcheck.agent.providers import aiter
-from kvcheck.agent.providers._aiter import binding, gluon, machine, rows, shim, source, watch
+from kvcheck.agent.providers._aiter import binding, calls, gluon, machine, rows, shim, source, watch
 
 
 @pytest.fixture
@@ -221,3 +221,10 @@ def test_pages_that_the_preshuffle_kernels_cannot_read_are_refused(block_size, h
     gluon.refuse_shape(64, 128)
     with pytest.raises(Unsupported, match="multiples of 16 and head_dim 128"):
         gluon.refuse_shape(block_size, head_dim)
+
+
+def test_topk_is_a_prebuilt_kernel(checkout):
+    place = shim.Machine("gfx950", 256, "hip")
+    bound = calls.Aiter(source.find(str(checkout)), None, types.ModuleType("wrapper"), None, torch.device("cpu"), place)
+    with pytest.raises(Unsupported, match=r"no code object of it to run \(compiled for gfx950, emulated\)"):
+        bound.topk_per_row(torch.zeros(1, 4), torch.ones(1, dtype=torch.int32), topk=2, next_n=1, out=None, alloc=None)

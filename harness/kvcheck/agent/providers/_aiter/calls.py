@@ -122,7 +122,7 @@ class Aiter:
         Source: ROCm/aiter@e4048607a5 aiter/ops/topk.py; rows no longer than k are the identity prefix, then -1.
         """
         if not self.machine.rocm or self.source.directory is not None:
-            why = "a checkout has nothing built" if self.machine.rocm else f"{self._place()} has no code object of it"
+            why = "a checkout has nothing built" if self.machine.rocm else f"there is no code object of it to run ({self._place()})"
             raise Unsupported(f"top_k_per_row_decode is a HIP kernel that aiter builds on ROCm; {why}")
         if not self.plain:
             raise Unsupported(f"aiter:{self.variant} names a paged logits kernel; topk_per_row is served by plain `aiter`")
