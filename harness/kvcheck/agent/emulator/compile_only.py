@@ -92,7 +92,8 @@ class CompileOnly:
 
         if os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "on", "yes"):
             raise EmulatorError("TRITON_INTERPRET is set: kernels would be interpreted, not compiled")
-        previous, original = triton.runtime.driver._active, compiler.compile
+        slot = "_active" if hasattr(triton.runtime.driver, "_active") else "active"  # the latter in Triton 3.4 and older
+        previous, original = getattr(triton.runtime.driver, slot), compiler.compile
         triton.runtime.driver.set_active(driver.make_driver(self))
 
         def compile_here(src: Any, target: Any = None, options: dict[str, Any] | None = None, **more: Any) -> Any:
@@ -109,7 +110,7 @@ class CompileOnly:
             lambda: driver.ACTIVE.remove(self),
             lambda: mode.__exit__(None, None, None),
             lambda: [setattr(module, "compile", original) for module in places],
-            lambda: setattr(triton.runtime.driver, "_active", previous),
+            lambda: setattr(triton.runtime.driver, slot, previous),
         ]
         return self
 
