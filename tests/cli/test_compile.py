@@ -173,3 +173,5 @@ def test_what_a_failing_side_did_not_reach_is_neither_new_nor_gone():
     assert kinds(bad, good) == [("newly_fails", "x", {}, ["a"])]
     assert kinds(good, bad) == [("compiles_again", "x", {}, ["a"])]
     assert kinds(bad, bad) == []
+    passed_over = [case("a", kernel("x", "unsupported", vgprs=None), kernel("x"), kernel("y"))]
+    assert kinds(passed_over, good) == kinds(good, passed_over) == []

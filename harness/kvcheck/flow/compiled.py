@@ -70,7 +70,7 @@ def kernels(answers: Iterable[tuple[str, dict[str, Any]]]) -> Kernels:
                 row.update(verdict=entry["verdict"], message=entry["message"])
             if case["id"] not in row["cases"]:
                 row["cases"].append(case["id"])
-            if entry["kernel"]:
+            if entry["kernel"] and entry["verdict"] != "unsupported":  # what the provider passes over is not launched
                 turn = counted[entry["kernel"]] = counted.get(entry["kernel"], -1) + 1
                 found.launches[(target, case["id"], entry["kernel"], turn)] = row
     return found

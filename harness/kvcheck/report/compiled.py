@@ -126,7 +126,8 @@ def _differences(report: dict[str, Any]) -> str:
             old, new = entry["changes"]["matrix"]
             told.append(f"matrix instructions {_matrix(old)} -> {_matrix(new)}")
         told += [f"{name} {_cell(old)} -> {_cell(new)}" for name, (old, new) in entry["specialisation"].items()]
-        what = line("; ".join(told) or entry["message"], 1500)
+        before = "before, " if entry["kind"] == "compiles_again" else ""
+        what = line("; ".join(told) or before + entry["message"], 1500)
         head = f"  {KINDS[entry['kind']]} {entry['target']} {entry['kernel']} ({entry['file']}:{entry['line']})"
         lines.append(f"{head}{': ' + what if what else ''}; in {_cases(entry['cases'], SHOWN)}")
     return "\n".join([title, *(lines or ["  no difference"])])
