@@ -16,11 +16,11 @@ SPEC = {
         "beacon_slot": {
             "doc": "logit = physical slot id, exactly: a wrong logit is the address that was read",
             "needs": {"num_heads": 5, "head_dim": 16},
-            "ops": ["paged_mqa_logits", "mqa_logits"],
+            "ops": ["paged_mqa_logits", "mqa_logits", "index_k_cache_gather"],
         },
         "beacon_scale": {
             "doc": "logit = id of the slot whose scale was read, plus 1",
-            "ops": ["paged_mqa_logits", "mqa_logits"],
+            "ops": ["paged_mqa_logits", "mqa_logits", "index_k_cache_gather"],
         },
         "beacon_head": {
             "doc": "logit = bit mask of the heads that were summed (24 heads a token group)",
@@ -32,8 +32,8 @@ SPEC = {
             "needs": {"num_heads": 5, "head_dim": 16},
         },
         "random_bytes": {
-            "doc": "uniform bytes as keys and scales, as quick reproducers do: not a well-formed cache, ends in invalid_case",
-            "ops": ["paged_mqa_logits"],
+            "doc": "uniform bytes as keys and scales, as quick reproducers do: no well-formed cache; logits of it end in invalid_case",
+            "ops": ["paged_mqa_logits", "index_k_cache_gather"],
         },
     }
 }

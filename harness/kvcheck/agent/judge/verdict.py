@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvcheck.agent.judge import attention, exact, logits, memory, premise, repeats, slots, topk, windows
+from kvcheck.agent.judge import attention, codes, exact, logits, memory, premise, repeats, slots, topk, windows
 from kvcheck.agent.judge.evidence import Evidence, Finding
 
 CHECKS = {
@@ -20,6 +20,10 @@ CHECKS = {
     "bound": logits.bound,
     "bound_values": attention.bound_values,
     "exact": exact.exact,
+    "cache_written": codes.cache_written,
+    "cache_scales": codes.cache_scales,
+    "cache_codes": codes.cache_codes,
+    "cache_untouched": codes.cache_untouched,
     "slots": slots.slots,
     "topk_of_logits": topk.topk_of_logits,
     "topk_positions": topk.topk_positions,
