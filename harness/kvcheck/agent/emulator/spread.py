@@ -84,6 +84,8 @@ def attempt(machine: Any, batches: list[np.ndarray], run: Run, budget: int, core
             mine = {i: batches[i] for i in range(k, len(batches), count)}
             workers.append(_Worker(lambda mine=mine, k=k: _work(machine, mine, run, budget, progress[k]), progress[k]))
         answers = _gather(workers)
+    except OSError:  # no more processes, memory or descriptors: one process needs none
+        return False
     finally:
         for worker in workers:
             worker.end()
