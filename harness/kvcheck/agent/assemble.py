@@ -21,11 +21,13 @@ class Provider:
         name: as the user wrote it.
         body: module or object whose attributes are op functions and hooks.
         ops: op functions that replace the body's, by op name (planted faults).
+        honest: the provider without the faults, where there are any.
     """
 
-    def __init__(self, name: str, body: Any, ops: dict[str, Callable[..., Any]] | None = None):
+    def __init__(self, name: str, body: Any, ops: dict[str, Callable[..., Any]] | None = None, honest: Provider | None = None):
         self.name = name
         self.body = body
+        self.honest = honest
         self._ops = ops or {}
 
     def function(self, op: str) -> Callable[..., Any]:
@@ -38,6 +40,10 @@ class Provider:
         if found is None:
             raise Unsupported(f"{self.name} does not implement {op}")
         return found
+
+    def has(self, op: str) -> bool:
+        """Whether it has a function of an op; of planted faults, whether they change it."""
+        return op in self._ops or getattr(self.body, op, None) is not None
 
     def hook(self, hook: str, *arguments: Any) -> Any:
         """What an optional hook answers; None where there is none."""
@@ -120,7 +126,7 @@ def _faulty(name: str, device: Any) -> Provider:
             for module, (_, value) in zip(modules, planted, strict=True):
                 function = module.plant(function, op, value)
             ops[op] = function
-    return Provider(name, _FaultBody(honest, name), ops)
+    return Provider(name, _FaultBody(honest, name), ops, honest)
 
 
 class _FaultBody:

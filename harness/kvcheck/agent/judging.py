@@ -8,6 +8,7 @@ import importlib
 import pkgutil
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,6 +22,19 @@ from kvcheck.agent.judge.evidence import Evidence, Finding
 from kvcheck.agent.judge.probe import probe
 
 SUMMED = frozenset({"nonfinite_expected", "nonfinite_actual", "unwritten"})
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Both sides of a call.
+
+    Attributes:
+        expected: value and bound of every output, by name; empty where nothing was expected.
+        actual: what the kernel left, by name, or None.
+    """
+
+    expected: dict[str, tuple[Any, Any]]
+    actual: dict[str, Any] | None
 
 
 class Judgement:
@@ -52,6 +66,7 @@ class Judgement:
     ):
         self.op, self.request, self.params, self.inputs, self.provider = op, request, params, inputs, provider
         self.device, self.facts, self.phase, self.installed = device, facts, phase, installed
+        self.expected: dict[str, tuple[Any, Any]] = {}
 
     def judge(self, used: dict[str, Any], arena: Any, call: Call) -> dict[str, Any]:
         """The judged part of a row.
@@ -66,6 +81,7 @@ class Judgement:
         tensors = {name: pitch.copied(tensor, self.device) for name, tensor in self.inputs.tensors.items()}
         row: dict[str, Any] = {}
         sides = self._refused(tensors) if self.inputs.refusal else self._expected(tensors, row)
+        self.expected = sides
         reference_ms = (time.perf_counter() - begun) * 1e3
         self.phase("judge")
         begun = time.perf_counter()

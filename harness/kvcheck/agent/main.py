@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 
-from kvcheck.agent import assemble, specs
+from kvcheck.agent import assemble, pipeline, specs
 from kvcheck.agent.calling import Call, call, crash
 from kvcheck.agent.inputs import pitch
 from kvcheck.agent.inputs.arena import Arena
+from kvcheck.agent.inputs.bundle import Inputs
 from kvcheck.agent.inputs.random import Generator
-from kvcheck.agent.judging import Judgement
+from kvcheck.agent.judging import Judged, Judgement
 from kvcheck.agent.protocol import is_unsupported
 
 Phase = Callable[[str], None]
@@ -60,9 +61,34 @@ class Runner:
         params = self._resolve(request["params"])
         op = importlib.import_module(f"kvcheck.agent.ops.{request['op']}")
         try:
-            inputs = op.make_inputs(params, Generator(request["seed"]))
+            if "stages" in op.SPEC:
+                row = pipeline.run(self, op, request, params, provider, made, phase)
+            else:
+                inputs = op.make_inputs(params, Generator(request["seed"]))
+                row, _ = self.run_inputs(op, request, params, inputs, provider, made, phase)
         except ValueError as error:
             return {**_blank("invalid_case", str(error)), "params": params, "premise": "fails"}
+        row["timing"]["total_ms"] = (time.perf_counter() - started) * 1e3
+        return row
+
+    def run_inputs(
+        self, op: Any, request: dict[str, Any], params: dict[str, Any], inputs: Inputs, provider: Any, made: Call, phase: Phase
+    ) -> tuple[dict[str, Any], Judged]:
+        """Calls the kernel of one op on given inputs, and judges it.
+
+        Args:
+            op: the op's module.
+            request: a `case` message of that op.
+            params: resolved params.
+            inputs: the call.
+            provider: the bound provider, or None where it refused or is not wanted.
+            made: what came of loading it.
+            phase: told the phase that begins.
+
+        Returns:
+            row: as `run_case`.
+            judged: both sides of every output.
+        """
         arena = Arena(self.device)
         used = {name: pitch.copied(tensor, self.device) for name, tensor in inputs.tensors.items()}
         if self.emulated:
@@ -76,14 +102,13 @@ class Runner:
                 row["provider_version"] = provider.hook("version")
                 row["dispatch"] = self._dispatch(provider, request["op"], made)
         if made.context_lost:
-            return {**_blank(made.finding.verdict, made.finding.message), **row, "premise": "unknown"}
+            return {**_blank(made.finding.verdict, made.finding.message), **row, "premise": "unknown"}, Judged({}, made.actual)
         judgement = Judgement(op, request, params, inputs, provider, self.device, self.facts, phase, self._installed)
         row.update(judgement.judge(used, arena, made))
         if self.emulated:
             row["findings"] = made.seen
         row["timing"]["kernel_ms"] = made.kernel_ms
-        row["timing"]["total_ms"] = (time.perf_counter() - started) * 1e3
-        return row
+        return row, Judged(judgement.expected, made.actual)
 
     def doctor(self) -> list[dict[str, Any]]:
         """Which providers can run here: name, available, reason, remedy, ops, problems (signatures that differ from the op's)."""

@@ -62,7 +62,8 @@ def _ops() -> list[dict[str, Any]]:
     for name in specs.names("ops"):
         spec = specs.load("ops", name)
         axes = {axis.name: _axis(axis) for axis in specs.axes(name).values()}
-        found.append({"name": name, "place": _place(spec), "summary": spec.data["summary"], "function": _docstring(spec), "axes": axes})
+        entry = {"name": name, "place": _place(spec), "summary": spec.data["summary"], "stages": spec.data.get("stages")}
+        found.append({**entry, "function": _docstring(spec), "axes": axes})
     return found
 
 
@@ -74,7 +75,7 @@ def _axis(axis: specs.Axis) -> str:
 def _docstring(spec: specs.Spec) -> str:
     tree = ast.parse(Path(spec.file).read_text(encoding="utf-8"))
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name == "make_inputs":
+        if isinstance(node, ast.FunctionDef) and node.name in ("make_inputs", "stages"):
             return ast.get_docstring(node) or ""
     return ""
 
