@@ -38,6 +38,7 @@ class Executor:
         memory_limit: bytes a CPU agent may map beyond start-up; None is a fair share of what is available, 0 is no limit.
         launcher: where agents run; None is a process here, from the zip this builds.
         sanitizer_off: kinds of findings that an emulated device does not look for.
+        spare: whether an agent is kept warm for the case that ends one.
 
     Attributes:
         environment: what the first ready agent reported; empty before that.
@@ -60,12 +61,14 @@ class Executor:
         memory_limit: int | None = None,
         launcher: Launcher | None = None,
         sanitizer_off: tuple[str, ...] = (),
+        spare: bool = True,
     ) -> None:
         self.environment: dict[str, Any] = {}
         self.jobs = jobs or 0
         self._timeout = timeout
         self._startup_timeout = startup_timeout
         self._journal = journal
+        self._spare = spare
         interpreter = choose_python(python) if launcher is None else ""
         self._folder = Path(tempfile.mkdtemp(prefix="kvcheck-"))
         if launcher is None:
@@ -250,7 +253,7 @@ class Executor:
             self._pool.end(agent)
         else:
             self._pool.give(agent, world)
-        if not self._closed:
+        if self._spare and not self._closed:
             self._pool.warm()
         return outcome
 

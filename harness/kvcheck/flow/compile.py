@@ -146,7 +146,7 @@ def _cases(request: Request, providers: Sequence[str]) -> tuple[Case, ...]:
 
 def _ask(python: str, name: str, cases: Iterable[Case], progress: Progress) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The environment of the agents that compile for one chip, and the row of every case."""
-    with Executor(f"compile:{name}", python, jobs=1, timeout=TIMEOUT, memory_limit=0) as executor:
+    with Executor(f"compile:{name}", python, jobs=1, timeout=TIMEOUT, memory_limit=0, spare=False) as executor:
         try:
             environment = executor.wait_ready()
         except StartError as error:
