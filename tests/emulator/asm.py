@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,10 @@ k:
 """
 
 
+EXECUTED: set[str] = set()
+"""Mnemonics, without encoding suffix, of the snippets that ran since a test began."""
+
+
 def f32(*values: float) -> np.ndarray:
     """The bits of float32 values, repeated over 64 lanes."""
     return np.resize(np.array(values, np.float32), 64).view(np.uint32)
@@ -38,6 +43,11 @@ def f64(*values: float) -> tuple[np.ndarray, np.ndarray]:
     """Low and high words of float64 values, repeated over 64 lanes."""
     bits = np.resize(np.array(values, np.float64), 64).view(np.uint64)
     return (bits & np.uint64(0xFFFFFFFF)).astype(np.uint32), (bits >> np.uint64(32)).astype(np.uint32)
+
+
+def base_name(mnemonic: str) -> str:
+    """A mnemonic without its encoding."""
+    return re.sub(r"_(e32|e64|sdwa|dpp|e64_dpp)$", "", mnemonic)
 
 
 def machine_for(lines: str, arch: str = "gfx942", scratch: int = 0, tracking: Any = None, given: frozenset = frozenset()) -> Machine:
@@ -103,6 +113,7 @@ def run(
         machine._batch(g, 1, waves, 10**6)
     if found is not None:
         found += machine.findings.list()
+    EXECUTED.update(base_name(ins.mnemonic) for ins in machine.text.instructions)
     out = done[0].join(done[1:]) if len(done) > 1 else done[0]
     order = np.argsort(out.wave)
     return out.take(order)

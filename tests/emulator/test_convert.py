@@ -150,6 +150,7 @@ def test_scaled_pack_divides_by_the_scale_and_saturates():
         "v_cvt_scalef32_pk_fp8_f32 v4, v1, v2, v3\nv_cvt_scalef32_pk_bf8_f32 v5, v1, v2, 1.0 op_sel:[0,0,0,1]",
         {1: asm.f32(4.0), 2: asm.f32(1e9), 3: asm.f32(2.0)},
         arch="gfx950",
+        mode=0xF0 | OVFL,
     ).V[:, 0, 0]
     assert int(g[4]) & 0xFFFF == 0x7E40
     assert int(g[5]) >> 16 == 0x7B44

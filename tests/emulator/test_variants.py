@@ -118,12 +118,10 @@ def test_half_and_double_functions(kind, name):
     ("name", "fn"),
     [
         ("v_fma_f16", lambda x, y, z: x * y + z),
-        ("v_mad_f16", lambda x, y, z: x * y + z),
         ("v_max3_f16", lambda x, y, z: np.fmax(np.fmax(x, y), z)),
         ("v_min3_f16", lambda x, y, z: np.fmin(np.fmin(x, y), z)),
         ("v_med3_f16", lambda x, y, z: np.median([x, y, z], 0)),
         ("v_div_fixup_f16", lambda x, y, z: np.copysign(np.abs(x), y * z)),
-        ("v_mad_f32", lambda x, y, z: x * y + z),
     ],
 )
 def test_three_half_sources(name, fn):

@@ -96,27 +96,6 @@ def test_fma_rounds_once():
         assert same(got.F[3, 0], got.F[4, 0])
 
 
-ONE = {
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "trunc": np.trunc,
-    "rndne": np.rint,
-    "sqrt": np.sqrt,
-    "rcp": lambda x: 1 / x,
-    "exp": np.exp2,
-    "log": np.log2,
-    "rsq": lambda x: 1 / np.sqrt(x),
-}
-
-
-@pytest.mark.parametrize("name", ONE)
-def test_one_f32_source(name):
-    x = np.resize(np.array([v for v in EDGES if v != -0.0 or name != "rsq"], np.float32), 64)
-    with np.errstate(all="ignore"):
-        want = ONE[name](x.astype(np.float64)).astype(np.float32)
-    assert same(asm.run(f"v_{name}_f32_e32 v3, v1", {1: x.view(np.uint32)}).F[3, 0], want)
-
-
 def test_three_source_minimum_and_maximum():
     values = (1.0, NAN, -2.0, 3.0)
     for row in itertools.product(values, values, values):

@@ -45,4 +45,4 @@ KNOWN = [
 
 def known(name: str, arch: str) -> Known | None:
     """The row for a kernel on this Triton."""
-    return next((k for k in KNOWN if VERSION < k.right_since and arch.startswith(k.arch) and re.fullmatch(k.kernels, name)), None)
+    return next((k for k in KNOWN if k.right_since > VERSION and arch.startswith(k.arch) and re.fullmatch(k.kernels, name)), None)

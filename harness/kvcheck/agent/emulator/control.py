@@ -96,11 +96,11 @@ def end(d: Decoder) -> Step:
     return lambda g: END
 
 
-@op("s_setreg_imm32_b32", "s_setreg_b32")
+@op("s_setreg_imm32_b32")
 def setreg(d: Decoder) -> Step:
-    """MODE: round modes must stay nearest-even; denormals, IEEE and FP16_OVFL bits are kept and read by the conversions."""
+    """MODE: rounding must stay nearest-even and denormals on; FP16_OVFL is kept and read by the conversions."""
     found = re.match(r"hwreg\((HW_REG_MODE|1)(?:,\s*(\d+),\s*(\d+))?\)$", d.word(0).replace(" ", ""))
-    if not found or d.name != "s_setreg_imm32_b32":
+    if not found:
         raise d.ins.refuse(f"register {d.ins.operands[0]}")
     offset, width = int(found.group(2) or 0), int(found.group(3) or 32)
     value = int(d.operand(1).value)
@@ -108,20 +108,10 @@ def setreg(d: Decoder) -> Step:
     put = (value & ((1 << width) - 1)) << offset
     if put & 0xF:
         raise d.ins.refuse("a rounding mode other than nearest-even")
+    if ~keep & 0xF0 & ~put:
+        raise d.ins.refuse("denormals switched off")
 
     def run(g: Group) -> None:
         g.mode = (g.mode & keep) | put
 
     return run
-
-
-@op("s_getreg_b32")
-def getreg(d: Decoder) -> Step:
-    """Refused: hardware registers are not modelled."""
-    raise d.ins.refuse(f"register {d.ins.operands[1] if len(d.ins.operands) > 1 else ''}")
-
-
-@op("s_getpc_b64", "s_setpc_b64", "s_swappc_b64", "s_trap", "s_sendmsg", "s_memtime", "s_memrealtime")
-def unsupported(d: Decoder) -> Step:
-    """Refused: nothing here calls, traps or reads clocks."""
-    raise d.ins.refuse("calls, traps and clocks")

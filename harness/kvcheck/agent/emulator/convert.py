@@ -47,11 +47,6 @@ def ubyte(n):
     return lambda x: ((x >> U32(8 * n)) & U32(255)).astype(F32)
 
 
-def normalised(low, scale):
-    """Conversion to a normalised 16-bit integer."""
-    return lambda x: np.rint(np.clip(np.nan_to_num(x, nan=0.0), low, 1.0) * F32(scale)).astype(I32).astype(np.int16)
-
-
 table(
     {
         "v_cvt_f32_i32": ("f32", "i32", lambda x: x.astype(F32)),
@@ -59,7 +54,7 @@ table(
         "v_cvt_i32_f32": ("i32", "f32", to_int(-(2**31), 2**31 - 1, I32)),
         "v_cvt_u32_f32": ("u32", "f32", to_int(0, 2**32 - 1, U32)),
         "v_cvt_flr_i32_f32": ("i32", "f32", lambda x: to_int(-(2**31), 2**31 - 1, I32)(np.floor(x))),
-        "v_cvt_rpi_i32_f32": ("i32", "f32", lambda x: to_int(-(2**31), 2**31 - 1, I32)(np.floor(x + F32(0.5)))),
+        "v_cvt_rpi_i32_f32": ("i32", "f32", lambda x: to_int(-(2**31), 2**31 - 1, I32)(np.floor(x.astype(F64) + 0.5))),
         "v_cvt_f32_f16": ("f32", "f16", lambda x: x.astype(F32)),
         "v_cvt_f64_f32": ("f64", "f32", lambda x: np.asarray(x).astype(F64)),
         "v_cvt_f32_f64": ("f32", "f64", lambda x: x.astype(F32)),

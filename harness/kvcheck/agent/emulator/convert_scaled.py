@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from . import fp8
-from .convert import half_bits, to_bf16
+from .convert import FP16_OVFL, half_bits, to_bf16
 from .decoder import BUILDERS, Decoder, Step
 from .state import Group
 from .vector import store
@@ -50,7 +50,7 @@ def unpack(d: Decoder) -> Step:
 
 
 def pack(d: Decoder) -> Step:
-    """Two floats divided by the scale -> an FP8 pair in one half of the destination. Saturates."""
+    """Two floats divided by the scale -> an FP8 pair in one half of the destination. Saturates with FP16_OVFL."""
     small, wide = re.match(r"v_cvt_scalef32_pk_(fp8|bf8)_(f32|f16|bf16)$", d.name).groups()
     fmt = fp8.OCP[small]
     chosen = selected(d)
@@ -72,7 +72,8 @@ def pack(d: Decoder) -> Step:
 
     def run(g: Group) -> None:
         factor = exponent_scale(scale(g))
-        first, second = (fmt.encode((np.asarray(v(g)).astype(F64) / factor).astype(F32), True) for v in (a, b))
+        saturate = bool(g.mode & FP16_OVFL)
+        first, second = (fmt.encode((np.asarray(v(g)).astype(F64) / factor).astype(F32), saturate) for v in (a, b))
         store(g, index, (g.V[index] & keep) | ((first | (second << U32(8))) << shift))
 
     return run

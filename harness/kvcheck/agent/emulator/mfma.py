@@ -4,6 +4,9 @@ Layouts (one block): A and B are [rows, K] with row = lane % rows and K cut into
 rows.
 The result of 32 rows: row 8*(v/4) + 4*(lane/32) + v%4; of 16: 4*(lane/16) + v; column lane % columns.
 
+The 8-bit operands of f8f6f4 are two runs of 16, half of K apart, 4-bit ones a run of 32; a lane's scale belongs to the 32 elements of its
+group (AMD, "Matrix Core Programming on CDNA3 and CDNA4", the examples of mfma_scale_f32_32x32x64_f8f6f4).
+
 Rounding: products are exact. gfx942 follows the CDNA3 model of mfma_cdna3.py bit by bit. How CDNA4 sums is not published: on gfx950
 everything
 is summed in float64 and rounded once, which is a stand-in.
@@ -23,7 +26,7 @@ from .state import Group
 U32, F32, F64 = np.uint32, np.float32, np.float64
 LANE = np.arange(64)
 _NAME = re.compile(r"v_mfma_(scale_)?(f32|i32|f64)_(32x32|16x16|4x4)x(\d+)_?(\d+b)?_?(\w+)$")
-REGISTERS = {"f16": 2, "bf16": 2, "bf16_1k": 2, "fp8": 4, "bf8": 4, "i8": 4, "f32": 1, "xf32": 1}
+REGISTERS = {"f16": 2, "bf16": 2, "fp8": 4, "bf8": 4, "i8": 4, "f32": 1, "xf32": 1}
 """Elements of K in one register."""
 F8F6F4 = {0: "fp8", 1: "bf8", 4: "fp4"}
 
@@ -41,7 +44,7 @@ def elements(words: np.ndarray, kind: str, arch: str) -> np.ndarray:
     w = np.ascontiguousarray(words.transpose(1, 2, 0))
     if kind == "f32":
         return w.view(F32)
-    if kind == "xf32":  # 10 fraction bits, cut
+    if kind == "xf32":  # 10 fraction bits, cut: MMA-Sim, bit-identical with an MI300X, has truncation
         return np.where(np.isnan(w.view(F32)), w, w & U32(0xFFFFE000)).view(F32)
     if kind == "f16":
         return w.view(np.float16).astype(F32)
@@ -175,8 +178,8 @@ for _out, _shapes in {
     "f32": [
         f"{s}_{t}"
         for s, ts in {
-            "32x32x8": ("f16", "bf16", "bf16_1k"),
-            "16x16x16": ("f16", "bf16", "bf16_1k"),
+            "32x32x8": ("f16", "bf16"),
+            "16x16x16": ("f16", "bf16"),
             "32x32x16": ("f16", "bf16", "fp8_fp8", "fp8_bf8", "bf8_fp8", "bf8_bf8"),
             "16x16x32": ("f16", "bf16", "fp8_fp8", "fp8_bf8", "bf8_fp8", "bf8_bf8"),
             "32x32x2": ("f32",),

@@ -7,18 +7,20 @@ half; the halves are merged rounding down at 24 bits, then at 31 bits below E, t
 accumulator
 is rounded down at 24 bits below E, dropped when it is below 2^(E-25). The total is rounded to nearest even.
 f16, bf16 (groups of 8) and xf32 (groups of 4): the same without halves and without the drop. f32 and f64: a chain of fused multiply-adds.
-An exponent is that of the operand as its format holds it: a subnormal has its format's smallest.
+An exponent is that of the operand as its format holds it: a subnormal has its format's smallest, a zero -126. A product of 2^128 and more
+is an
+infinity before anything is added. xf32 operands are cut, not rounded, to 10 fraction bits (mfma.py).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from .vector_float import fma, fma64
+from .fused import fma, fma64
 
 F32, F64, I16, I32, I64 = np.float32, np.float64, np.int16, np.int32, np.int64
 ZERO = -126
-LOWEST = {"fp8": -7, "bf8": -15, "f16": -14, "bf16": -126, "bf16_1k": -126, "xf32": -126, "f32": -126}
+LOWEST = {"fp8": -7, "bf8": -15, "f16": -14, "bf16": -126, "xf32": -126, "f32": -126}
 """Smallest exponent of a format (FNUZ for the 8-bit ones)."""
 CELLS = 1 << 14
 """Results worked on at once: what the processor's second cache holds with all intermediate values."""
@@ -30,23 +32,23 @@ def power(n: np.ndarray) -> np.ndarray:
 
 
 def exponents(x: np.ndarray, lowest: int) -> np.ndarray:
-    """Exponent of each value as its format holds it (int16); a zero is far below everything."""
+    """Exponent of each value as its format holds it (int16)."""
     e = ((np.ascontiguousarray(x, F32).view(np.uint32) >> np.uint32(23)) & np.uint32(255)).astype(I16) - I16(127)
-    return np.where(x == 0, I16(-4096), np.maximum(e, I16(lowest)))
+    return np.where(x == 0, I16(ZERO), np.maximum(e, I16(lowest)))
 
 
 def largest(ea: np.ndarray, eb: np.ndarray) -> np.ndarray:
-    """Largest ea + eb along K for every row and column, ZERO when all products are zero."""
+    """Largest ea + eb along K for every row and column."""
     top = np.full((ea.shape[0], ea.shape[1], eb.shape[1]), ZERO * 2, I16)
     for i in range(ea.shape[2]):
         np.maximum(top, ea[:, :, None, i] + eb[:, None, :, i], out=top)
-    return np.where(top <= ZERO * 2, I16(ZERO), top)
+    return top
 
 
 def cut_sum(a: np.ndarray, b: np.ndarray, top: np.ndarray, narrow: bool) -> np.ndarray:
     """Sum of products, each cut at 24 fraction bits below `top`, in units of 2^(top-24)."""
     if narrow:  # 8-bit formats: a product scaled by a power of two is exact in float32, and the sum fits in 32 bits
-        scale = np.where(top == ZERO, 1.0, power(24 - top.astype(I32))).astype(F32)
+        scale = np.where(top < -100, 1.0, power(24 - top.astype(I32))).astype(F32)  # so low only when all products are zero
         total = np.zeros(top.shape, I32)
         for i in range(a.shape[2]):
             total += ((a[:, :, None, i] * scale) * b[:, None, :, i]).astype(I32)
@@ -68,6 +70,27 @@ def accumulate(sums: np.ndarray, top: np.ndarray, c: np.ndarray, drop: bool) -> 
     return ((merged + kept * 128.0) * power(high - 31)).astype(F32)
 
 
+class Overflow:
+    """Products of 2^128 and more: the first group that has some decides, NaN when it has both signs."""
+
+    def __init__(self, a: np.ndarray, b: np.ndarray) -> None:
+        self.possible = bool(a.size) and float(np.abs(a).max()) * float(np.abs(b).max()) >= 2.0**128
+        self.value: np.ndarray | None = None
+
+    def look(self, a: np.ndarray, b: np.ndarray) -> None:
+        """Notes the products of a group."""
+        if not self.possible:
+            return
+        p = a.astype(F64)[:, :, None] * b.astype(F64)[:, None]
+        up, down = (p >= 2.0**128).any(-1), (p <= -(2.0**128)).any(-1)
+        now = np.where(up & down, np.nan, np.where(up, np.inf, np.where(down, -np.inf, 0.0)))
+        self.value = now if self.value is None else np.where(self.value == 0, now, self.value)
+
+    def apply(self, total: np.ndarray) -> np.ndarray:
+        """The sums, or what the overflow made of them."""
+        return total if self.value is None else np.where(self.value == 0, total, self.value).astype(F32)
+
+
 def multiply(a: np.ndarray, b: np.ndarray, c: np.ndarray, left: str, right: str) -> np.ndarray:
     """a: [wave, M, K], b: [wave, N, K], c: [wave, M, N] float32. Returns float32 [wave, M, N]."""
     share = max(1, CELLS // (a.shape[1] * b.shape[1]))
@@ -86,7 +109,7 @@ def multiply(a: np.ndarray, b: np.ndarray, c: np.ndarray, left: str, right: str)
     ea, eb = exponents(a, LOWEST[left]), exponents(b, LOWEST[right])
     narrow = left in ("fp8", "bf8")
     step = 16 if narrow else 4 if left == "xf32" else 8
-    total = c
+    total, huge = c, Overflow(a, b)
     for k in range(0, a.shape[2], step):
         if narrow:
             halves = []
@@ -101,7 +124,9 @@ def multiply(a: np.ndarray, b: np.ndarray, c: np.ndarray, left: str, right: str)
             at = slice(k, k + step)
             top = largest(ea[:, :, at], eb[:, :, at]).astype(I32)
             sums = cut_sum(a[:, :, at], b[:, :, at], top, False)
+            huge.look(a[:, :, at], b[:, :, at])
         total = accumulate(sums, top, total, narrow)
+    total = huge.apply(total)
     if special:
         a, b, c = with_special
         plain = a.astype(F64) @ b.astype(F64).transpose(0, 2, 1) + c

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from .decoder import Decoder, Step, op
+from .fused import fma, fma16
 from .operands import bits, to_kind
 from .state import Group
 from .vector import store
-from .vector_float import f32max, f32min, fma, fma16
+from .vector_float import f32max, f32min, maximum, minimum
 
 U32, F16, F32 = np.uint32, np.float16, np.float32
 
@@ -93,8 +94,8 @@ HALVES = {
     "v_pk_fma_f16": ("f16", 3, fma16),
     "v_pk_max_f16": ("f16", 2, f32max),
     "v_pk_min_f16": ("f16", 2, f32min),
-    "v_pk_maximum3_f16": ("f16", 3, lambda x, y, z: np.maximum(np.maximum(x, y), z)),
-    "v_pk_minimum3_f16": ("f16", 3, lambda x, y, z: np.minimum(np.minimum(x, y), z)),
+    "v_pk_maximum3_f16": ("f16", 3, lambda x, y, z: maximum(maximum(x, y), z)),
+    "v_pk_minimum3_f16": ("f16", 3, lambda x, y, z: minimum(minimum(x, y), z)),
     "v_pk_add_u16": ("u16", 2, np.add),
     "v_pk_sub_u16": ("u16", 2, np.subtract),
     "v_pk_add_i16": ("u16", 2, np.add),
@@ -145,7 +146,7 @@ def packed_16(d: Decoder) -> Step:
     return run
 
 
-@op("v_fma_mix_f32", "v_fma_mixlo_f16", "v_fma_mixhi_f16", "v_mad_mix_f32", "v_mad_mixlo_f16", "v_mad_mixhi_f16")
+@op("v_fma_mix_f32", "v_fma_mixlo_f16", "v_fma_mixhi_f16")
 def mixed(d: Decoder) -> Step:
     """Fused multiply-add whose sources are f32, or a half of a register as f16 where op_sel_hi is set."""
 

@@ -141,11 +141,9 @@ def saveexec(d: Decoder) -> Step:
     return run
 
 
-@op("s_not_b32", "s_not_b64", "s_wqm_b64")
+@op("s_not_b32", "s_not_b64")
 def unary_logic(d: Decoder) -> Step:
     """s_not."""
-    if d.name == "s_wqm_b64":
-        raise d.ins.refuse("whole-quad mode")
     wide = d.name.endswith("64")
     put, get = writer(d, 0, wide), source(d, 1, "u64" if wide else "u32")
     set_scc(d)
@@ -195,7 +193,7 @@ def extreme(d: Decoder) -> Step:
     """Minimum and maximum; SCC says whether the first source was taken."""
     kind = d.name[-3:]
     put, a, b = writer(d, 0, False), source(d, 1, kind), source(d, 2, kind)
-    fn, first = (np.minimum, np.less) if "min" in d.name else (np.maximum, np.greater)
+    fn, first = (np.minimum, np.less) if "min" in d.name else (np.maximum, np.greater_equal)
     set_scc(d)
 
     def run(g: Group) -> None:

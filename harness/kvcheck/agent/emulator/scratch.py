@@ -46,15 +46,13 @@ def _address(d: Decoder, vector: int, scalar: int, size: int, write: bool):
 
 
 def _define(name: str, load: bool) -> None:
-    size = SIZES[name.split("_d16")[0]]
+    size = SIZES[name]
     count = max(1, size // 4)
 
     def build(d: Decoder) -> Step:
         cache_flags(d)
         d.flag("sc0")
         d.counter = "vm"
-        if "_d16" in name:
-            raise d.ins.refuse("d16")
         index = d.vector(0 if load else 1, count, write=load)
         address = _address(d, 1 if load else 0, 2, size, not load)
         machine, signed = d.machine, name[0] == "s" and load
@@ -75,6 +73,8 @@ def _define(name: str, load: bool) -> None:
 
 
 for _name in LOADS:
-    _define(_name, True)
+    if "_d16" not in _name:
+        _define(_name, True)
 for _name in STORES:
-    _define(_name, False)
+    if "_d16" not in _name:
+        _define(_name, False)

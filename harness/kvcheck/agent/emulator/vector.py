@@ -19,6 +19,8 @@ U32, U64 = np.uint32, np.uint64
 FLOATS = ("f32", "f16", "f64")
 WIDE = ("u64", "i64", "f64")
 HALF = ("u16", "i16", "f16")
+KEEPS_UPPER = ("v_mad_u16", "v_mad_i16", "v_fma_f16", "v_div_fixup_f16")
+"""16-bit instructions that leave the upper half of their destination as it was; the others clear it."""
 Function = Callable[..., np.ndarray]
 
 
@@ -149,12 +151,15 @@ def destination(d: Decoder, kind: str, lanes: Callable[[Group], np.ndarray] | No
 
         return masked
     if kind in HALF:
+        keeps = d.name in KEEPS_UPPER
 
         def half(g: Group, value: np.ndarray) -> None:
             if scale:
                 value = scale(value)
             word = as_u32(value, kind)
-            if high:
+            if keeps and not high:
+                word = (g.V[index] & U32(0xFFFF0000)) | word
+            elif high:
                 word = (g.V[index] & U32(0xFFFF)) | (word << U32(16))
             store(g, index, word)
 

@@ -8,77 +8,64 @@ from __future__ import annotations
 import numpy as np
 
 from .decoder import Decoder, Step, op
+from .fused import fma, fma16, fma64
 from .vector import destination, sources, table
 
 U32, U64, F16, F32, F64 = np.uint32, np.uint64, np.float16, np.float32, np.float64
-_TIE, _BELOW = U64(0x10000000), U64(0x1FFFFFFF)
 
 
-def round_odd(x, y, z):
-    """x*y + z for float64 holding float32 values, rounded to odd in float64, so that a later rounding to float32 is the only one."""
-    product = x * y
-    total = product + z
-    back = total - product
-    error = (product - (total - back)) + (z - back)
-    word = total.view(U64)
-    inexact = (error != 0) & np.isfinite(total) & ((word & U64(1)) == 0)
-    away = (error > 0) == (total > 0)
-    return np.where(inexact, np.where(away, word + U64(1), word - U64(1)), word).view(F64)
-
-
-def fma(x, y, z):
-    """Fused multiply-add of float32, rounded once."""
-    a, b, c = np.asarray(x, F64), np.asarray(y, F64), np.asarray(z, F64)
-    total = np.asarray(a * b + c)
-    risky = ((total.view(U64) & _BELOW) == _TIE) | (np.abs(total) < 2.0**-126)
-    if risky.any():
-        total = round_odd(a, b, c)
-    return total.astype(F32)
-
-
-def fma16(x, y, z):
-    """Fused multiply-add of float16 by way of float64."""
-    return (x.astype(F64) * y.astype(F64) + z.astype(F64)).astype(F16)
-
-
-def fma64(x, y, z):
-    """Fused multiply-add of float64 by exact splitting (Dekker); plain where a part would overflow."""
-    x, y, z = np.broadcast_arrays(x, y, z)
-    product = x * y
-    split = 134217729.0
-    xh = x * split - (x * split - x)
-    yh = y * split - (y * split - y)
-    low = ((xh * yh - product) + xh * (y - yh) + (x - xh) * yh) + (x - xh) * (y - yh)
-    total = product + z
-    back = total - product
-    error = (product - (total - back)) + (z - back)
-    fused = total + (error + low)
-    return np.where(np.isfinite(fused) & (np.abs(product) > 1e-250) & (np.abs(product) < 1e290), fused, total)
+def _quieted(r, x, y):
+    """NaN where a source is a signalling NaN: kernels run with MODE's IEEE bit set."""
+    quiet = {2: np.uint16(0x200), 4: U32(0x400000), 8: U64(1 << 51)}[r.itemsize]
+    signalling = [np.isnan(v) & (np.ascontiguousarray(v).view(quiet.dtype) & quiet == 0) for v in (x, y)]
+    return np.where(signalling[0] | signalling[1], r.dtype.type(np.nan), r)
 
 
 def f32max(x, y):
-    """v_max: the other operand when one is NaN; +0 above -0."""
-    r = np.fmax(x, y)
-    return np.where(r == 0, np.where((x == 0) & (y == 0), x + y, r), r)
+    """v_max: the other operand when one is a quiet NaN; +0 above -0."""
+    r, total = np.fmax(x, y), x + y
+    if not r.all():
+        r = np.where((x == 0) & (y == 0), total, r)
+    return _quieted(r, x, y) if np.isnan(total).any() else r
 
 
 def f32min(x, y):
-    """v_min: the other operand when one is NaN; -0 below +0."""
-    r = np.fmin(x, y)
-    minus = r.dtype.type(-1)
-    return np.where(r == 0, np.where((x == 0) & (y == 0), minus * (minus * x + minus * y), r), r)
+    """v_min: the other operand when one is a quiet NaN; -0 below +0."""
+    r, total = np.fmin(x, y), x + y
+    if not r.all():
+        r = np.where((x == 0) & (y == 0), -(-x - y), r)
+    return _quieted(r, x, y) if np.isnan(total).any() else r
+
+
+def maximum(x, y):
+    """IEEE 754-2019 maximum: a NaN makes NaN; +0 above -0."""
+    return np.where((x == 0) & (y == 0), x + y, np.maximum(x, y))
+
+
+def minimum(x, y):
+    """IEEE 754-2019 minimum."""
+    return np.where((x == 0) & (y == 0), -(-x - y), np.minimum(x, y))
 
 
 def med3(x, y, z):
     """The middle of three; the smallest when one is NaN."""
     any_nan = np.isnan(x) | np.isnan(y) | np.isnan(z)
-    middle = np.maximum(np.minimum(x, y), np.minimum(np.maximum(x, y), z))
-    return np.where(any_nan, np.fmin(np.fmin(x, y), z), middle)
+    top = f32max(f32max(x, y), z)
+    middle = np.where(top == x, f32max(y, z), np.where(top == y, f32max(x, z), f32max(x, y)))
+    return np.where(any_nan, f32min(f32min(x, y), z), middle)
 
 
-def wide(fn):
-    """A float32 function computed in float64 and rounded once."""
-    return lambda x: np.asarray(fn(np.asarray(x).astype(F64))).astype(F32)
+TINY = F32(2.0**-126)
+
+
+def flush(x):
+    """float32 with denormals as zeros of their sign."""
+    return np.where(np.abs(x) < TINY, np.copysign(F32(0), x), x)
+
+
+def rough(fn):
+    """One of the card's quick float32 functions, computed in float64 and rounded: it flushes denormal sources and results."""
+    return lambda x: flush(np.asarray(fn(flush(x).astype(F64))).astype(F32))
 
 
 def half(fn):
@@ -93,10 +80,8 @@ def rsq(x):
 
 def fract(x):
     """x - floor(x), below 1."""
-    r = x - np.floor(x)
-    return np.where(
-        np.isinf(x), np.asarray(x).dtype.type(0), np.minimum(r, np.nextafter(np.asarray(x).dtype.type(1), np.asarray(x).dtype.type(0)))
-    )
+    one = np.asarray(x).dtype.type(1)
+    return np.minimum(x - np.floor(x), np.nextafter(one, one - one))
 
 
 def ldexp(x, n):
@@ -116,9 +101,20 @@ def frexp_mantissa(x):
     return np.where(np.isfinite(x), m, x).astype(x.dtype)
 
 
-def sine(fn):
-    """v_sin and v_cos take turns, not radians."""
-    return lambda x: np.where(np.isfinite(x), fn(2 * np.pi * np.remainder(np.asarray(x).astype(F64), 1.0)), np.nan).astype(F32)
+def sine(quarters):
+    """v_sin and v_cos take turns, not radians; exact at multiples of a quarter turn."""
+
+    def run(x):
+        wide = np.where(np.isfinite(x), x, 0).astype(F64)
+        part = wide - np.rint(wide)
+        quarter = np.rint(4 * part)
+        angle = 2 * np.pi * (part - quarter / 4)
+        which = (quarter.astype(np.int64) + quarters) % 4
+        value = np.where(which % 2 == 0, np.sin(angle), np.cos(angle)) * np.where(which < 2, 1.0, -1.0)
+        value = np.where(value == 0, 0.0 if quarters else np.where(wide == 0, wide, 0.0), value)
+        return np.where(np.isfinite(x), value, np.nan).astype(F32)
+
+    return run
 
 
 def legacy(x, y):
@@ -139,22 +135,21 @@ table(
         "v_mul_f32": ("f32", "f32 f32", np.multiply),
         "v_mul_legacy_f32": ("f32", "f32 f32", legacy),
         "v_fma_f32": ("f32", "f32 f32 f32", fma),
-        "v_mad_f32": ("f32", "f32 f32 f32", lambda x, y, z: x * y + z),
         "v_max_f32": ("f32", "f32 f32", f32max),
         "v_min_f32": ("f32", "f32 f32", f32min),
         "v_max3_f32": ("f32", "f32 f32 f32", f16_3(f32max)),
         "v_min3_f32": ("f32", "f32 f32 f32", f16_3(f32min)),
         "v_med3_f32": ("f32", "f32 f32 f32", med3),
-        "v_maximum3_f32": ("f32", "f32 f32 f32", f16_3(np.maximum)),
-        "v_minimum3_f32": ("f32", "f32 f32 f32", f16_3(np.minimum)),
-        "v_rcp_f32": ("f32", "f32", wide(lambda x: 1 / x)),
-        "v_rcp_iflag_f32": ("f32", "f32", wide(lambda x: 1 / x)),
-        "v_rsq_f32": ("f32", "f32", rsq),
-        "v_sqrt_f32": ("f32", "f32", np.sqrt),
-        "v_exp_f32": ("f32", "f32", wide(np.exp2)),
-        "v_log_f32": ("f32", "f32", wide(np.log2)),
-        "v_sin_f32": ("f32", "f32", sine(np.sin)),
-        "v_cos_f32": ("f32", "f32", sine(np.cos)),
+        "v_maximum3_f32": ("f32", "f32 f32 f32", f16_3(maximum)),
+        "v_minimum3_f32": ("f32", "f32 f32 f32", f16_3(minimum)),
+        "v_rcp_f32": ("f32", "f32", rough(lambda x: 1 / x)),
+        "v_rcp_iflag_f32": ("f32", "f32", rough(lambda x: 1 / x)),
+        "v_rsq_f32": ("f32", "f32", rough(rsq)),
+        "v_sqrt_f32": ("f32", "f32", rough(np.sqrt)),
+        "v_exp_f32": ("f32", "f32", rough(np.exp2)),
+        "v_log_f32": ("f32", "f32", rough(np.log2)),
+        "v_sin_f32": ("f32", "f32", sine(0)),
+        "v_cos_f32": ("f32", "f32", sine(1)),
         "v_floor_f32": ("f32", "f32", np.floor),
         "v_ceil_f32": ("f32", "f32", np.ceil),
         "v_trunc_f32": ("f32", "f32", np.trunc),
@@ -168,7 +163,6 @@ table(
         "v_subrev_f16": ("f16", "f16 f16", half(lambda x, y: y - x)),
         "v_mul_f16": ("f16", "f16 f16", half(np.multiply)),
         "v_fma_f16": ("f16", "f16 f16 f16", fma16),
-        "v_mad_f16": ("f16", "f16 f16 f16", fma16),
         "v_max_f16": ("f16", "f16 f16", f32max),
         "v_min_f16": ("f16", "f16 f16", f32min),
         "v_max3_f16": ("f16", "f16 f16 f16", f16_3(f32max)),
@@ -205,9 +199,7 @@ table(
 
 ACCUMULATE = {
     "v_fmac_f32": ("f32", fma),
-    "v_mac_f32": ("f32", lambda x, y, z: x * y + z),
     "v_fmac_f64": ("f64", fma64),
-    "v_fmac_f16": ("f16", fma16),
 }
 
 
@@ -221,11 +213,9 @@ def accumulate(d: Decoder) -> Step:
     return lambda g: put(g, fn(a(g), b(g), c(g)))
 
 
-@op("v_fmaak_f32", "v_fmamk_f32", "v_fmaak_f16", "v_fmamk_f16")
+@op("v_fmaak_f32", "v_fmamk_f32")
 def with_literal(d: Decoder) -> Step:
     """Fused multiply-add with a literal factor or addend."""
-    kind = d.name[-3:]
-    fn = fma if kind == "f32" else fma16
-    a, b, c = (d.source(i, kind) for i in (1, 2, 3))
-    put = destination(d, kind)
-    return lambda g: put(g, fn(a(g), b(g), c(g)))
+    a, b, c = (d.source(i, "f32") for i in (1, 2, 3))
+    put = destination(d, "f32")
+    return lambda g: put(g, fma(a(g), b(g), c(g)))

@@ -83,6 +83,12 @@ def times(x, y, dtype, shift=0):
     return ((x.astype(dtype) * y.astype(dtype)) >> dtype(shift)).astype(U32)
 
 
+def shift_to_4(n):
+    """The count of v_lshl_add_u64: its low three bits, and above 4 no shift."""
+    n = n & U32(7)
+    return np.where(n > 4, U32(0), n).astype(U64)
+
+
 def count_bits(x, y):
     """Set bits plus a second source."""
     return popcount(np.asarray(x)).astype(U32) + y
@@ -111,6 +117,7 @@ table(
         "v_subrev_u16": ("u16", "u16 u16", lambda x, y: y - x),
         "v_mul_lo_u16": ("u16", "u16 u16", np.multiply),
         "v_mad_u16": ("u16", "u16 u16 u16", lambda x, y, z: x * y + z),
+        "v_mad_i16": ("u16", "u16 u16 u16", lambda x, y, z: x * y + z),
         "v_mad_legacy_u16": ("u16", "u16 u16 u16", lambda x, y, z: x * y + z),
         "v_mad_legacy_i16": ("u16", "u16 u16 u16", lambda x, y, z: x * y + z),
         "v_max_u16": ("u16", "u16 u16", np.maximum),
@@ -132,11 +139,13 @@ table(
         "v_med3_i32": ("i32", "i32 i32 i32", median),
         "v_med3_u32": ("u32", "u32 u32 u32", median),
         "v_med3_i16": ("i16", "i16 i16 i16", median),
+        "v_med3_u16": ("u16", "u16 u16 u16", median),
         "v_mul_lo_u32": ("u32", "u32 u32", np.multiply),
         "v_mul_hi_u32": ("u32", "u32 u32", lambda x, y: times(x, y, U64, 32)),
         "v_mul_hi_i32": ("u32", "i32 i32", lambda x, y: times(x, y, I64, 32)),
         "v_mul_u32_u24": ("u32", "u32 u32", lambda x, y: low24(x) * low24(y)),
         "v_mul_i32_i24": ("u32", "u32 u32", lambda x, y: (signed24(x) * signed24(y)).astype(U32)),
+        "v_mul_hi_i32_i24": ("u32", "u32 u32", lambda x, y: (signed24(x) * signed24(y) >> I64(32)).astype(U32)),
         "v_mul_hi_u32_u24": ("u32", "u32 u32", lambda x, y: times(low24(x), low24(y), U64, 32)),
         "v_mad_u32_u24": ("u32", "u32 u32 u32", lambda x, y, z: low24(x) * low24(y) + z),
         "v_mad_i32_i24": ("u32", "u32 u32 u32", lambda x, y, z: (signed24(x) * signed24(y)).astype(U32) + z),
@@ -170,7 +179,7 @@ table(
         "v_lshlrev_b64": ("u64", "u32 u64", lambda n, x: x << (n & U32(63)).astype(U64)),
         "v_lshrrev_b64": ("u64", "u32 u64", lambda n, x: x >> (n & U32(63)).astype(U64)),
         "v_ashrrev_i64": ("i64", "u32 i64", lambda n, x: x >> (n & U32(63)).astype(I64)),
-        "v_lshl_add_u64": ("u64", "u64 u32 u64", lambda x, n, z: (x << (n & U32(7)).astype(U64)) + z),
+        "v_lshl_add_u64": ("u64", "u64 u32 u64", lambda x, n, z: (x << shift_to_4(n)) + z),
     }
 )
 
@@ -209,7 +218,11 @@ def mad64(d: Decoder) -> Step:
         total = np.broadcast_to(product + addend, (g.size, 64))
         store(g, low, (total & U64(0xFFFFFFFF)).astype(U32))
         store(g, low + 1, (total >> U64(32)).astype(U32))
-        g.put_mask(carry, (total < product) & g.exec)
+        bit = total < product
+        if wide is I64:  # the sign of the sum in 65 bits
+            signs = [np.broadcast_to(v, total.shape).view(I64) < 0 for v in (product, addend, total)]
+            bit = np.where(signs[0] == signs[1], signs[0], signs[2])
+        g.put_mask(carry, bit & g.exec)
 
     return run
 
