@@ -2,7 +2,9 @@
 
 A model is written NAME or NAME+u_k=..+u_s=..+u_out=..: the accumulation, then unit roundoffs of the keys when they are
 dequantised before the dot (u_k), of per-head scores (u_s) and of stored logits (u_out); 2^-8, 0.00390625, or bf16, fp16,
-tf32, fp32.
+tf32, fp32. Attention is written mla+u_p=..+u_out=..: the format of P (a stored P of fp16 loses what is below 2^-24, so
+`u_p=fp16` brings eta_p=2^-25), of the output, of stored partial outputs (u_part); n_acc, additions a sum goes through
+(0: one a token), and tile, tokens between two rescalings.
 Source: Higham, Accuracy and Stability of Numerical Algorithms (2002); MMA-Sim arXiv 2511.10909; DeepSeek-V3 report 3.5.2.
 """
 
@@ -15,7 +17,13 @@ U = 2.0**-24
 PROBE = "probe"
 """In the place of a model: find out by running the kernel on sums that a narrow accumulator cannot hold."""
 
-UNIT_ROUNDOFF = {"bf16": 2.0**-8, "fp16": 2.0**-11, "tf32": 2.0**-11, "fp32": U}
+UNIT_ROUNDOFF = {"bf16": 2.0**-8, "fp16": 2.0**-11, "tf32": 2.0**-11, "fp32": U, "e4m3": 2.0**-4}
+
+MODIFIERS = {"attention": ("u_p", "u_out", "u_part", "eta_p", "n_acc", "tile")}
+"""What may follow a model's name, by kind; DOT of every other kind."""
+
+DOT = ("u_k", "u_s", "u_out")
+COUNTS = ("n_acc", "tile")
 
 
 @dataclass(frozen=True)
@@ -24,13 +32,16 @@ class Model:
 
     Attributes:
         name: as written.
-        kind: "any_order" (gamma times the absolute dot), "fused" (a running bound by blocks) or "cdna3".
+        kind: "any_order" (gamma times the absolute dot), "fused" (a running bound by blocks), "cdna3" or "attention".
         unit: unit roundoff of an any-order sum.
         depth: additions a product can go through, as a multiple of head_dim (any_order).
         fraction: bits kept when addends are aligned (fused).
         block: products a fused step adds (fused, cdna3).
         out: bits of the accumulator's fraction (fused).
-        u_k, u_s, u_out: further unit roundoffs; 0 where there is no rounding.
+        u_k, u_s, u_out, u_p, u_part: further unit roundoffs; 0 where there is no rounding.
+        eta_p: absolute rounding of P, whose largest is 1.
+        n_acc: additions that a sum over tokens goes through; 0: as many as tokens.
+        tile: tokens between two rescalings of the running maximum.
         about: what hardware or path it stands for.
     """
 
@@ -44,6 +55,11 @@ class Model:
     u_k: float = 0.0
     u_s: float = 0.0
     u_out: float = 0.0
+    u_p: float = 0.0
+    u_part: float = U
+    eta_p: float = 0.0
+    n_acc: int = 0
+    tile: int = 16
     about: str = ""
 
 
@@ -56,6 +72,7 @@ MODELS = {
         Model("cdna3_mfma_fp8", "cdna3", block=16, about="CDNA3 FP8 MFMA in groups of 16"),
         Model("blackwell_tcgen05_fp8", "fused", fraction=25, block=32, out=23, about="Blackwell tcgen05 and Hopper mma.sync, 25 bits"),
         Model("hopper_wgmma_fp8", "fused", fraction=13, block=32, out=13, about="Hopper wgmma and Ada mma FP8, 13-bit accumulators"),
+        Model("mla", "attention", about="attention: fp32 sums in any order, exponentials to 2^-21, P and the output in the formats given"),
     )
 }
 
@@ -72,19 +89,31 @@ def parse(text: str) -> Model:
     model = replace(MODELS[head], name=text)
     for modifier in modifiers:
         key, equals, value = modifier.partition("=")
-        if key not in ("u_k", "u_s", "u_out") or not equals:
-            raise ValueError(f"unknown precision modifier {modifier!r}; known: u_k=, u_s=, u_out=")
-        model = replace(model, **{key: _unit(value)})
+        known = MODIFIERS.get(model.kind, DOT)
+        if key not in known or not equals:
+            raise ValueError(f"unknown precision modifier {modifier!r}; known of {head}: {'=, '.join(known)}=")
+        model = replace(model, **{key: _count(value) if key in COUNTS else _unit(value)})
+        if modifier == "u_p=fp16":
+            model = replace(model, eta_p=2.0**-25)
     return model
 
 
-def assumed(device: dict) -> str:
-    """The model of an FP8 dot on a device when the provider declares none.
+def assumed(device: dict, op: str = "") -> str:
+    """The model of a kernel on a device when the provider declares none.
 
     Args:
         device: the agent's device facts; `arch` as in `sm_90`, `gfx942`, `cpu`.
+        op: name of the op.
     """
+    if op == "mla_decode":
+        return "mla+u_p=bf16+u_out=bf16"
     return "hopper_wgmma_fp8" if device.get("arch") in ("sm_89", "sm_90") else "fp32_any"
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"not a count: {text!r}")
+    return int(text)
 
 
 def _unit(text: str) -> float:

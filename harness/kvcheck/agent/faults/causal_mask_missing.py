@@ -1,0 +1,28 @@
+"""Every query token of a request sees all of its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kvcheck.agent.faults import _mla
+
+SPEC = {
+    "name": "causal_mask_missing",
+    "value": None,
+    "base": "torch_eager",
+    "ops": ["mla_decode"],
+    "sentence": "lets every query token see the tokens after it",
+}
+
+
+def plant(function: Callable[..., Any], op: str, value: None) -> Callable[..., Any]:
+    """The kernel with the fault in it."""
+
+    def kernel(**arguments: Any) -> Any:
+        length = _mla.lengths(arguments)
+        out, lse = _mla.rows(function, arguments, lambda request, token, seen: _mla.slots(arguments, request, length[request]))
+        arguments["out"].copy_(out)
+        arguments["lse"].copy_(lse)
+
+    return kernel
