@@ -9,7 +9,7 @@ SPEC = {
     "name": "fn_read_as_fnuz",
     "value": None,
     "base": "torch_eager",
-    "ops": ["paged_mqa_logits"],
+    "ops": ["paged_mqa_logits", "mqa_logits"],
     "sentence": "reads e4m3fn bytes as e4m3fnuz (or the reverse): values are off by a factor of two",
 }
 

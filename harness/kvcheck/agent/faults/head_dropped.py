@@ -9,7 +9,7 @@ SPEC = {
     "name": "head_dropped",
     "value": None,
     "base": "torch_eager",
-    "ops": ["paged_mqa_logits"],
+    "ops": ["paged_mqa_logits", "mqa_logits"],
     "sentence": "leaves the last head out of the sum",
 }
 

@@ -78,7 +78,10 @@ def quantise(case: dict[str, Any], numbers: Any, scales: Any, generator: Any, re
         if case["scale"] == "decades":
             draw = generator.integers(f"keys/{request}/decades", len(scales), -10, 11, start)
             scales = torch.ldexp(scales, draw.int())
-    return fp8.encode(numbers, case["kv_dtype"]), scales.float()
+    codes = fp8.encode(numbers, case["kv_dtype"])
+    if case["kv_dtype"] == "e4m3fn":
+        codes[torch.signbit(numbers) & (numbers == 0)] = 0x80
+    return codes, scales.float()
 
 
 def _poisoned(case: dict[str, Any], num_blocks: int, shape: keys.Shape, generator: Any) -> Any:

@@ -90,6 +90,9 @@ def tokens(kind: str, shape: Shape, generator: Any, stream: str, start: int, slo
         keys = torch.zeros(count, dim, dtype=torch.float64)
         keys[torch.arange(count), index % groups] = 1
         return keys, torch.ones(count, dtype=torch.float64)
+    if kind == "signed_zero":
+        zero = generator.integers(f"{stream}/zero", count * dim, 0, 8, start * dim).view(count, dim) == 0
+        return torch.where(zero, -0.0, normal.double() / UNIT), None
     if kind == "exact_int":
         power = generator.integers(f"{stream}/power", count, -3, 4, start)
         return _small_integers(normal, dim), torch.pow(2.0, power.double())

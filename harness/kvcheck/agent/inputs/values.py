@@ -31,6 +31,10 @@ SPEC = {
             "doc": "logit = a random permutation's rank, exactly: the true top-k set is unique, with a gap wider than the bound",
             "needs": {"num_heads": 5, "head_dim": 16},
         },
+        "signed_zero": {
+            "doc": "gaussian, and one number in eight of a key is -0: code 0x80 in e4m3fn, which is NaN to whoever reads e4m3fnuz",
+            "ops": ["paged_mqa_logits", "mqa_logits", "index_k_cache_gather"],
+        },
         "random_bytes": {
             "doc": "uniform bytes as keys and scales, as quick reproducers do: no well-formed cache; logits of it end in invalid_case",
             "ops": ["paged_mqa_logits", "index_k_cache_gather"],

@@ -27,9 +27,7 @@ def cache_written(evidence: Evidence) -> Finding | None:
     """Every token with a slot changed its bytes there, unless they held the right ones before."""
     before = _tokens(evidence, evidence.inputs.initial[evidence.output].cpu())
     after, wanted = _tokens(evidence, evidence.actual.cpu()), _tokens(evidence, evidence.expected.cpu())
-    same = [(bits(a) == bits(b)).view(len(a), -1).all(1) for a, b in zip(after, before, strict=True)]
-    right = [(bits(a) == bits(b)).view(len(a), -1).all(1) for a, b in zip(after, wanted, strict=True)]
-    left = same[0] & same[1] & ~(right[0] & right[1])
+    left = _same(after, before) & ~_same(after, wanted)
     count = int(left.sum())
     evidence.metrics["unwritten"] = count
     if not len(left):
@@ -133,6 +131,11 @@ def _legal_scales(evidence: Evidence, actual: Any, wanted: Any) -> Any:
     exact = keys.abs().amax(1).clamp(min=FLOOR) / evidence.case["divisor"]
     ulp = torch.ldexp(torch.ones_like(exact), torch.frexp(exact).exponent - 24)
     return (actual.double() - exact).abs() <= ulp
+
+
+def _same(one: tuple[Any, Any], other: tuple[Any, Any]) -> Any:
+    """Which tokens have the same codes and the same scale on both sides."""
+    return (one[0] == other[0]).all(1) & (bits(one[1]) == bits(other[1]))
 
 
 def _owned(evidence: Evidence) -> Any:
