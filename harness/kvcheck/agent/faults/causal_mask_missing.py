@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvcheck.agent.faults import _mla
+from kvcheck.agent import faults
 
 SPEC = {
     "name": "causal_mask_missing",
@@ -20,8 +20,8 @@ def plant(function: Callable[..., Any], op: str, value: None) -> Callable[..., A
     """The kernel with the fault in it."""
 
     def kernel(**arguments: Any) -> Any:
-        length = _mla.lengths(arguments)
-        out, lse = _mla.rows(function, arguments, lambda request, token, seen: _mla.slots(arguments, request, length[request]))
+        length = faults.mla_lengths(arguments)
+        out, lse = faults.mla_rows(function, arguments, lambda request, token, seen: faults.mla_slots(arguments, request, length[request]))
         arguments["out"].copy_(out)
         arguments["lse"].copy_(lse)
 

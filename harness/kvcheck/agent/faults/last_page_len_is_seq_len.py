@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvcheck.agent.faults import _mla
+from kvcheck.agent import faults
 
 SPEC = {
     "name": "last_page_len_is_seq_len",
@@ -29,9 +29,9 @@ def plant(function: Callable[..., Any], op: str, value: None) -> Callable[..., A
 
         def listed(request: int, token: int, seen: int) -> Any:
             extra = (pages[request] - 1) * arguments["page_size"] if seen else 0
-            return _mla.slots(arguments, request, extra + seen)
+            return faults.mla_slots(arguments, request, extra + seen)
 
-        out, lse = _mla.rows(function, arguments, listed)
+        out, lse = faults.mla_rows(function, arguments, listed)
         arguments["out"].copy_(out)
         arguments["lse"].copy_(lse)
 

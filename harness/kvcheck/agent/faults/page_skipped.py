@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvcheck.agent.faults import _mla
+from kvcheck.agent import faults
 
 SPEC = {
     "name": "page_skipped",
@@ -23,13 +23,13 @@ def plant(function: Callable[..., Any], op: str, value: None) -> Callable[..., A
         size = arguments["page_size"]
 
         def listed(request: int, token: int, seen: int) -> Any:
-            slots = _mla.slots(arguments, request, seen)
+            slots = faults.mla_slots(arguments, request, seen)
             last = (seen - 1) // size * size
             if seen > size:
                 slots[last:] = slots[last - size : seen - size]
             return slots
 
-        out, lse = _mla.rows(function, arguments, listed)
+        out, lse = faults.mla_rows(function, arguments, listed)
         arguments["out"].copy_(out)
         arguments["lse"].copy_(lse)
 

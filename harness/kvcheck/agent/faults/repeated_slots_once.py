@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvcheck.agent.faults import _mla
+from kvcheck.agent import faults
 
 SPEC = {
     "name": "repeated_slots_once",
@@ -20,7 +20,7 @@ def plant(function: Callable[..., Any], op: str, value: None) -> Callable[..., A
     """The kernel with the fault in it."""
 
     def kernel(**arguments: Any) -> Any:
-        out, lse = _mla.rows(function, arguments, lambda request, token, seen: _mla.slots(arguments, request, seen).unique())
+        out, lse = faults.mla_rows(function, arguments, lambda request, token, seen: faults.mla_slots(arguments, request, seen).unique())
         arguments["out"].copy_(out)
         arguments["lse"].copy_(lse)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvcheck.agent.faults import _mla
+from kvcheck.agent import faults
 
 SPEC = {
     "name": "split_dropped",
@@ -23,9 +23,9 @@ def plant(function: Callable[..., Any], op: str, value: None) -> Callable[..., A
         splits = arguments["num_splits"]
 
         def listed(request: int, token: int, seen: int) -> Any:
-            return _mla.slots(arguments, request, seen - -(-seen // splits) if splits > 1 else seen)
+            return faults.mla_slots(arguments, request, seen - -(-seen // splits) if splits > 1 else seen)
 
-        out, lse = _mla.rows(function, arguments, listed)
+        out, lse = faults.mla_rows(function, arguments, listed)
         arguments["out"].copy_(out)
         arguments["lse"].copy_(lse)
 

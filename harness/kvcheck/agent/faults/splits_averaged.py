@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvcheck.agent.faults import _mla
+from kvcheck.agent import faults
 
 SPEC = {
     "name": "splits_averaged",
@@ -28,9 +28,9 @@ def plant(function: Callable[..., Any], op: str, value: None) -> Callable[..., A
 
             def listed(request: int, token: int, seen: int, nth: int = nth) -> Any:
                 chunk = max(-(-seen // splits), 1)
-                return _mla.slots(arguments, request, seen)[nth * chunk : (nth + 1) * chunk]
+                return faults.mla_slots(arguments, request, seen)[nth * chunk : (nth + 1) * chunk]
 
-            out, lse = _mla.rows(function, {**arguments, "empty_row": "zero_inf"}, listed)
+            out, lse = faults.mla_rows(function, {**arguments, "empty_row": "zero_inf"}, listed)
             parts.append((out.float(), torch.isfinite(lse)[..., None]))
         count = sum(live.float() for _, live in parts)
         mean = sum(out * live for out, live in parts) / count.clamp(min=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvcheck.agent.faults import _mla
+from kvcheck.agent import faults
 
 SPEC = {
     "name": "tail_of_last_page_attended",
@@ -21,7 +21,9 @@ def plant(function: Callable[..., Any], op: str, value: None) -> Callable[..., A
 
     def kernel(**arguments: Any) -> Any:
         size = arguments["page_size"]
-        out, lse = _mla.rows(function, arguments, lambda request, token, seen: _mla.slots(arguments, request, -(-seen // size) * size))
+        out, lse = faults.mla_rows(
+            function, arguments, lambda request, token, seen: faults.mla_slots(arguments, request, -(-seen // size) * size)
+        )
         arguments["out"].copy_(out)
         arguments["lse"].copy_(lse)
 

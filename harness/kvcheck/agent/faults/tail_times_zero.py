@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvcheck.agent.faults import _mla
+from kvcheck.agent import faults
 
 SPEC = {
     "name": "tail_times_zero",
@@ -24,9 +24,9 @@ def plant(function: Callable[..., Any], op: str, value: None) -> Callable[..., A
         size = arguments["page_size"]
 
         def listed(request: int, token: int, seen: int) -> Any:
-            return _mla.slots(arguments, request, -(-seen // size) * size)[seen:]
+            return faults.mla_slots(arguments, request, -(-seen // size) * size)[seen:]
 
-        tail, _ = _mla.rows(function, {**arguments, "empty_row": "zero_inf"}, listed)
+        tail, _ = faults.mla_rows(function, {**arguments, "empty_row": "zero_inf"}, listed)
         arguments["out"].add_(0 * tail)
 
     return kernel

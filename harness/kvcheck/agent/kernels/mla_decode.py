@@ -13,58 +13,13 @@ import torch
 import triton
 import triton.language as tl
 
+from kvcheck.agent.kernels.latents import FORMATS, FP16, TOKEN_656, as_bf16, latent
 from kvcheck.agent.kernels.target import current
 
-FP16, E4M3FN, E4M3FNUZ, TOKEN_656 = tl.constexpr(1), tl.constexpr(2), tl.constexpr(3), tl.constexpr(4)
-FORMATS = {"bf16": 0, "fp16": 1, "e4m3fn": 2, "e4m3fnuz": 3, "fp8_656": 4}
 INTERPRETED_TILE = 256
 """Tokens a tile under the interpreter, whose cost is by operation, hardly by element."""
 
 LOG2_E = 1.4426950408889634
-
-
-@triton.jit
-def _from_code(code, FNUZ: tl.constexpr):
-    """FP8 codes as fp16, exactly: the bits of an e4m3 number, moved into an fp16's place, are that number times
-    2**(bias - 15), subnormals included. NaN codes are NaN."""
-    bits = ((code.to(tl.int16) & 128) << 8) | ((code.to(tl.int16) & 127) << 7)
-    number = bits.to(tl.float16, bitcast=True) * (128.0 if FNUZ else 256.0)
-    return tl.where(code == 128 if FNUZ else (code & 127) == 127, float("nan"), number)
-
-
-@triton.jit
-def _as_bf16(x, INTERPRETED: tl.constexpr):
-    """fp32 to bf16, to nearest even; the interpreter would truncate, and multiplies bf16 wrongly: fp32 in its place."""
-    if INTERPRETED:
-        bits = x.to(tl.int32, bitcast=True)
-        rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & -65536
-        return tl.where(x == x, rounded, bits).to(tl.float32, bitcast=True)
-    else:
-        return x.to(tl.bfloat16)
-
-
-@triton.jit
-def _latent(
-    byte_ptr, half_ptr, word_ptr, row, dim, mask, FORMAT: tl.constexpr, INTERPRETED: tl.constexpr, ROPE: tl.constexpr, ROW: tl.constexpr
-):
-    """A tile of numbers in the format that is multiplied. `row` and `dim` broadcast against each other."""
-    if FORMAT < E4M3FN:
-        number = tl.load(half_ptr + row * (ROW // 2) + dim, mask=mask, other=0.0)
-    elif FORMAT == TOKEN_656:
-        if ROPE:
-            number = tl.load(half_ptr + row * 328 + 264 + dim, mask=mask, other=0.0)
-        else:
-            code = tl.load(byte_ptr + row * 656 + dim, mask=mask, other=0)
-            scale = tl.load(word_ptr + row * 164 + 128 + dim // 128, mask=mask, other=0.0)
-            number = _as_bf16(_from_code(code, False).to(tl.float32) * scale, INTERPRETED)
-    else:
-        code = tl.load(byte_ptr + row * ROW + dim, mask=mask, other=0)
-        number = _from_code(code, FORMAT == E4M3FNUZ).to(tl.float32)
-        if not INTERPRETED:
-            number = number.to(tl.bfloat16)
-    if INTERPRETED:
-        number = number.to(tl.float32)
-    return number
 
 
 @triton.jit
@@ -131,12 +86,12 @@ def _part(
         # 64 bits before the first multiplication: a pool may be larger than 2**31 bytes.
         slot = page.to(tl.int64) * page_size + position % page_size
         value_mask = live[:, None] & (lane < DIM_V)[None, :]
-        value = _latent(byte_ptr, half_ptr, word_ptr, slot[:, None], lane[None, :], value_mask, FORMAT, INTERPRETED, False, ROW)
+        value = latent(byte_ptr, half_ptr, word_ptr, slot[:, None], lane[None, :], value_mask, FORMAT, INTERPRETED, False, ROW)
         score = tl.dot(query, tl.trans(value), input_precision="ieee")
         if DIM > DIM_V:
             key_mask = live[:, None] & (turn < DIM - DIM_V)[None, :]
             offset: tl.constexpr = 0 if FORMAT == TOKEN_656 else DIM_V
-            key = _latent(byte_ptr, half_ptr, word_ptr, slot[:, None], offset + turn[None, :], key_mask, FORMAT, INTERPRETED, True, ROW)
+            key = latent(byte_ptr, half_ptr, word_ptr, slot[:, None], offset + turn[None, :], key_mask, FORMAT, INTERPRETED, True, ROW)
             score += tl.dot(turned, tl.trans(key), input_precision="ieee")
         score = tl.where(live[None, :], score * scale_log2, float("-inf"))
         higher = tl.maximum(top, tl.max(score, axis=1))
@@ -148,7 +103,7 @@ def _part(
             if INTERPRETED:
                 weight = weight.to(tl.float32)
         else:
-            weight = _as_bf16(weight, INTERPRETED)
+            weight = as_bf16(weight, INTERPRETED)
         sums = sums * shrink[:, None] + tl.dot(weight, value, input_precision="ieee")
         top = higher
     part = (row.to(tl.int64) * num_heads + head) * SPLITS + split
@@ -193,7 +148,7 @@ def _merge(
     total = tl.where(seen, total, 1.0)
     number = tl.where(seen[:, None], sums / total[:, None] * kv_scale, empty_out)
     if IS_BF16:
-        number = _as_bf16(number, INTERPRETED)
+        number = as_bf16(number, INTERPRETED)
     tl.store(out_ptr + row[:, None] * DIM_V + lane[None, :], number.to(out_ptr.dtype.element_ty), mask=mask)
     tl.store(lse_ptr + row, tl.where(seen, (top + tl.log2(total)) * 0.6931471805599453, empty_lse), mask=here)
 
