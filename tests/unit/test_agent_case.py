@@ -54,6 +54,8 @@ FAULTS = {
     "fn_read_as_fnuz": ("mismatch", {}),
     "head_dropped": ("mismatch", {}),
     "mask_off_by_one": ("nonfinite", {}),
+    "nothing_after_empty_request": ("unwritten", {"context_len": [0, 77]}),
+    "only_last_tile_cut": ("nonfinite", {"context_len": 301, "max_model_len": 320, "next_n": 3}),
     "next_token_scale": ("mismatch", {}),
     "pages_taken_as_adjacent": ("nonfinite", {"cache": "pitched"}),
     "row_limits_reversed": ("nonfinite", {}),
