@@ -22,12 +22,21 @@ class Provider:
         body: module or object whose attributes are op functions and hooks.
         ops: op functions that replace the body's, by op name (planted faults).
         honest: the provider without the faults, where there are any.
+        piecewise: the same with each fault in the ops that know it, for pipelines.
     """
 
-    def __init__(self, name: str, body: Any, ops: dict[str, Callable[..., Any]] | None = None, honest: Provider | None = None):
+    def __init__(
+        self,
+        name: str,
+        body: Any,
+        ops: dict[str, Callable[..., Any]] | None = None,
+        honest: Provider | None = None,
+        piecewise: Provider | None = None,
+    ):
         self.name = name
         self.body = body
         self.honest = honest
+        self.piecewise = piecewise or self
         self._ops = ops or {}
 
     def function(self, op: str) -> Callable[..., Any]:
@@ -119,14 +128,19 @@ def _faulty(name: str, device: Any) -> Provider:
     if len(bases) > 1:
         raise LookupError(f"{name}: faults of different kernels cannot be composed ({', '.join(sorted(bases))})")
     honest = provider(bases.pop(), device)
-    ops = {}
+    whole, some = {}, {}
     for op in specs.names("ops"):
-        if all(op in specs.load("faults", fault).data["ops"] for fault, _ in planted):
+        known = [(m, value) for m, (fault, value) in zip(modules, planted, strict=True) if op in specs.load("faults", fault).data["ops"]]
+        if known:
             function = honest.function(op)
-            for module, (_, value) in zip(modules, planted, strict=True):
+            for module, value in known:
                 function = module.plant(function, op, value)
-            ops[op] = function
-    return Provider(name, _FaultBody(honest, name), ops, honest)
+            some[op] = function
+            if len(known) == len(planted):
+                whole[op] = function
+    body = _FaultBody(honest, name)
+    # One op wants every fault that is named; a pipeline plants each in the stages that know it.
+    return Provider(name, body, whole, honest, Provider(name, body, some, honest))
 
 
 class _FaultBody:

@@ -44,6 +44,7 @@ def run(
     Raises:
         ValueError: the case cannot be.
     """
+    provider = provider and provider.piecewise
     if provider and not any(provider.has(name) for name in op.SPEC["stages"]):
         made = Call(unsupported=f"{provider.name} has no kernel for any stage of {request['op']}")
         provider = None
@@ -129,7 +130,8 @@ def _row(
     row["input_fingerprint"] = rows[0]["input_fingerprint"]
     row["stages"] = [_stage(each) for each in rows]
     row["metrics"] = _metrics(rows, head)
-    row["precision"] = "; ".join(f"{each['op']} {each['precision']}" for each in rows if each.get("precision"))
+    tightest = max(rows, key=lambda each: (each.get("metrics") or {}).get("max_bound_ratio") or -1)
+    row["precision"] = f"{tightest['op']} {tightest['precision']}" if tightest.get("precision") else None
     row["dispatch"] = "; ".join(str(each["dispatch"]) for each in rows if each.get("dispatch"))
     row["timing"] = {
         key: sum(each["timing"][key] or 0 for each in rows if each.get("timing")) for key in ("kernel_ms", "reference_ms", "judge_ms")
