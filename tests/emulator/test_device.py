@@ -87,3 +87,22 @@ def test_out_of_bounds_names_tensor_offset_and_source_line(judge, monkeypatch):
     line = 1 + PLANTED.read_text().split("\n").index("    tl.store(y + tl.arange(0, BLOCK), tl.load(x + i, mask=i < n, other=0))")
     assert (where["tensor"], where["offset"], where["size"], where["lanes"]) == ("x", 1024, 1024, 8)
     assert where["source"].endswith(f"emulated.py:{line}")
+
+
+def test_scratch_of_one_launch_is_written_for_the_next_whatever_its_bytes(judge, tmp_path):
+    file = tmp_path / "passes_on.py"
+    file.write_text(PLANTED.read_text().replace("def uninitialised_read(weights, alloc):", "def passes_on(weights, alloc):\n" + PASSES_ON))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PLANTED", "passes_on")
+        row = judge(provider=str(file))
+    assert row["verdict"] == "pass" and row["findings"] == [], row["message"]
+
+
+PASSES_ON = """    numbers = torch.arange(256, dtype=torch.int32) * 0x01010101  # every byte there is, so some equal those of fresh scratch
+    between = alloc((256,), torch.int32, None)
+    copies[(1,)](numbers, between, 0, 256, BLOCK=256)
+    copies[(1,)](between, alloc((256,), torch.int32, 0), 0, 256, BLOCK=256)
+
+
+def unused(weights, alloc):
+"""

@@ -32,13 +32,20 @@ def host_bytes(start: int, size: int) -> np.ndarray:
 
 
 def unwritten(memory: np.ndarray, start: int, marks: list[tuple[int, np.ndarray]]) -> np.ndarray | None:
-    """Bytes of a region that were marked as never written and still hold what they held then: bool [size], or None where there are none."""
+    """Bytes of a region that were marked as never written and still hold what they held then: bool [size], or None where there are none.
+
+    Told by groups of 4 bytes, counted from where the mark begins: a single byte may hold the same by chance.
+    """
     found = None
     for first, before in marks:
         low, high = max(first, start), min(first + before.size, start + memory.size)
         if low < high:
             found = np.zeros(memory.size, bool) if found is None else found
-            found[low - start : high - start] = memory[low - start : high - start] == before[low - first : high - first]
+            same = memory[low - start : high - start] == before[low - first : high - first]
+            groups = (np.arange(low - first, high - first)) // 4
+            whole = np.ones(groups[-1] - groups[0] + 1, bool)
+            np.logical_and.at(whole, groups - groups[0], same)
+            found[low - start : high - start] = whole[groups - groups[0]]
     return found
 
 
