@@ -18,7 +18,8 @@ from kvcheck.agent.kernels.target import current, native_fp8
 WGMMA_HEADS = 64
 """From this many rows of a tile on, tl.dot on Hopper takes the wgmma path with its 13-bit accumulators (measured on an H200)."""
 
-INTERPRETED_ROWS = 16
+INTERPRETED_SCORES = 1 << 20
+"""Scores a program under the interpreter: the most that Triton lets a tensor hold."""
 
 
 @triton.jit
@@ -104,7 +105,9 @@ def mqa_logits(
     rows, num_heads, head_dim = q.shape
     tokens = k.shape[0]
     interpreted = current(q.device).interpreted
-    config = {"ROWS": INTERPRETED_ROWS if interpreted else 1, **tiles(num_heads, head_dim, tokens, interpreted)}
+    config = tiles(num_heads, head_dim, tokens, interpreted)
+    scores = config["HEADS"] * max(config["TOKENS"], config["DIM"])
+    config["ROWS"] = max(min(INTERPRETED_SCORES // scores, 16), 1) if interpreted else 1
     from_bytes = kv_dtype not in native_fp8(q.device)
     dtype = torch.uint8 if from_bytes else {"e4m3fn": torch.float8_e4m3fn, "e4m3fnuz": torch.float8_e4m3fnuz}[kv_dtype]
     _mqa_logits[(triton.cdiv(rows, config["ROWS"]) * triton.cdiv(tokens, config["TOKENS"]),)](

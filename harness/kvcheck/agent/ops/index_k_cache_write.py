@@ -82,8 +82,8 @@ def make_inputs(case: dict[str, Any], generator: Any) -> Inputs:
 
     Conventions:
         scale = max(amax, 1e-4) / divisor over the token's head_dim numbers, in fp32; ue8m0 rounds it up to a power of two. Code: k / scale
-        to the nearest even, magnitudes past the format's largest saturate; a zero keeps its sign in e4m3fn, e4m3fnuz has no -0. A fp32
-        scale may be one ulp off, and its codes those of any fp32 quotient within 2**-22 of k / scale: division, multiplication by the
+        to the nearest even, magnitudes past the format's largest saturate; a zero keeps its sign in e4m3fn, e4m3fnuz has no -0. An fp32
+        scale may be two ulp off, and its codes those of any fp32 quotient within 2**-22 of k / scale: division, multiplication by the
         reciprocal, a GPU's fast division. Bytes of other slots, and between pages that lie apart, stay as they were.
 
     Raises:
