@@ -85,7 +85,9 @@ class Judgement:
         reference_ms = (time.perf_counter() - begun) * 1e3
         self.phase("judge")
         begun = time.perf_counter()
-        evidence = [self._evidence(name, sides[name], tensors, used, arena, call) for name in self.inputs.outputs]
+        withheld = (self.provider and self.provider.hook("withheld", self.request["op"], self.params)) or ()
+        kept = [name for name in self.inputs.outputs if name not in withheld]
+        evidence = [self._evidence(name, sides[name], tensors, used, arena, call) for name in kept]
         row.update(refusal.judge(self.inputs.refusal, call, evidence) if self.inputs.refusal else self._verdict(evidence, call))
         row["timing"] = {"reference_ms": reference_ms, "judge_ms": (time.perf_counter() - begun) * 1e3}
         return row
