@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from kvcheck.cli import agent, compile, doctor, list_, report, run, threshold
+from kvcheck.cli import agent, cases, compile, doctor, list_, report, run, threshold
 
 app = typer.Typer(
     name="kvcheck",
@@ -21,6 +21,7 @@ app.command("compile")(compile.compile_)
 app.command("doctor")(doctor.doctor)
 app.command("list")(list_.list_)
 app.add_typer(agent.app, name="agent")
+app.add_typer(cases.app, name="cases")
 
 
 @app.callback(invoke_without_command=True)
