@@ -120,6 +120,7 @@ FAULTS = {
     "columns_from_window_start": ("nonfinite", {}),
     "fn_read_as_fnuz": ("mismatch", {}),
     "head_dropped": ("mismatch", {}),
+    "tiles_counted_from_zero": ("nonfinite", {}),
     "window_end_inclusive": ("nonfinite", {}),
     "window_start_ignored": ("nonfinite", {}),
 }
@@ -137,7 +138,7 @@ def test_faults_are_caught(judged, fault):
     assert {"row", "token"} == row["first_bad"]["index"].keys()
 
 
-@pytest.mark.parametrize("fault", ["columns_from_window_start", "window_start_ignored"])
+@pytest.mark.parametrize("fault", ["columns_from_window_start", "tiles_counted_from_zero", "window_start_ignored"])
 def test_what_is_wrong_only_where_windows_start_late(judged, fault):
     assert judged("mqa_logits", f"fault:{fault}", window="causal", **SMALL)["verdict"] == "pass"
 

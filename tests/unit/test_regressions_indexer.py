@@ -31,3 +31,9 @@ def test_fn_read_as_fnuz_and_back(judged):
         assert row["verdict"] == ("mismatch" if plain else "nonfinite"), (params, row["message"])
         if plain:
             assert row["first_bad"]["expected"] == pytest.approx(4 * row["first_bad"]["actual"], rel=1e-3), "both factors are halved"
+
+
+def test_windows_that_begin_inside_a_tile(judged):
+    for params, row in rows(judged, "aiter_mqa_logits_before_1422", "fault:tiles_counted_from_zero"):
+        wrong = params["window"] in ("packed", "ragged", "edges")
+        assert row["verdict"] == ("nonfinite" if wrong else "pass"), (params, row["message"])

@@ -1,7 +1,7 @@
-"""AMD's aiter: paged MQA logits (Triton, Gluon), top-k and Triton MLA decode, installed or from a source checkout of any commit.
+"""AMD's aiter: MQA logits (Triton, Gluon), the index cache (HIP), top-k and Triton MLA decode, installed or from any commit's checkout.
 
-Origin: ROCm/aiter, aiter/ops/triton/[attention/]pa_mqa_logits.py since d36601a9d0 (2025-10-14); aiter/ops/topk.py;
-aiter/ops/triton/attention/mla.py and unified_attention_sparse_mla.py.
+Origin: ROCm/aiter, aiter/ops/triton/[attention/]pa_mqa_logits.py since d36601a9d0 (2025-10-14); aiter/ops/topk.py, cache.py;
+aiter/ops/triton/[attention/]fp8_mqa_logits.py; aiter/ops/triton/attention/mla.py and unified_attention_sparse_mla.py.
 Hardware: AMD gfx942, gfx950 and others with the package's own dispatch; its Triton and Gluon kernel files, unmodified, compiled for
 gfx942 and gfx950 where those are emulated; its plain Triton kernel files under Triton's interpreter on a CPU or compiled for CUDA.
 `_aiter/` says how. On a real AMD card none of it has been run.
@@ -16,7 +16,7 @@ from kvcheck.agent.protocol import Unsupported
 SPEC = {
     "name": "aiter",
     "summary": "AMD's aiter: its production entry for gfx942 and gfx950, its plain Triton kernels elsewhere",
-    "ops": ["mla_decode", "paged_mqa_logits", "topk_per_row"],
+    "ops": ["index_k_cache_gather", "index_k_cache_write", "mla_decode", "mqa_logits", "paged_mqa_logits", "topk_per_row"],
     "variants": {
         "stage1": "deepgemm_fp8_paged_mqa_logits_stage1 as vLLM calls it: ChunkQ = num_heads, then a sum over heads",
         "stage1_defaults": "the same with the wrapper's own defaults",
@@ -58,7 +58,7 @@ def bind(variant: str | None, directory: str | None, device: Any) -> Any:
         raise Unsupported("aiter's kernels need triton: pip install triton") from error
     import torch
 
-    from kvcheck.agent.providers._aiter import calls, machine, mla
+    from kvcheck.agent.providers._aiter import calls, indexer, machine, mla
 
     place = torch.device(device)
     answers = machine.ask(place)
@@ -66,4 +66,4 @@ def bind(variant: str | None, directory: str | None, device: Any) -> Any:
         module, dtypes = machine.import_installed(found)
     else:
         module, dtypes = shim.load(found, answers)
-    return mla.attach(calls.Aiter(found, variant, module, dtypes, place, answers))
+    return indexer.attach(mla.attach(calls.Aiter(found, variant, module, dtypes, place, answers)))
