@@ -119,6 +119,13 @@ def test_registers_that_nothing_wrote():
     assert kinds("v_mov_b32_e32 v9, 1\nv_add_u32_e32 v2, v0, v9") == []
 
 
+def test_a_packed_operation_reads_the_halves_it_selects():
+    once = "v_pk_mul_f32 v[2:3], v[4:5], v[4:5] {}"
+    assert kinds(once.format("op_sel_hi:[0,0]"), {4: X}) == []
+    assert kinds(once.format("op_sel:[1,1] op_sel_hi:[1,1]"), {5: X}) == []
+    assert kinds(once.format("op_sel_hi:[0,1]"), {4: X}) == ["uninitialised_register"]
+
+
 def test_a_barrier_that_is_not_reached_by_all_waves():
     lines = (
         "v_readfirstlane_b32 s2, v0\ns_cmp_eq_u32 s2, 0\ns_cbranch_scc1 .LBB0_2\ns_barrier\n.LBB0_2:\n"

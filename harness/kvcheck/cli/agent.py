@@ -19,7 +19,7 @@ def group() -> None:
 
 @app.command("build")
 @command
-def build(out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the zip.")] = Path("kvcheck-agent.zip")) -> None:
+def build(out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write the zip.")] = Path("kvcheck-agent.zip")) -> None:
     """Writes the agent as one zip file that any Python with torch runs."""
     from kvcheck.flow.agent import build as flow
 

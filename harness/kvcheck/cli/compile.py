@@ -26,13 +26,13 @@ def compile_(
     python: o.Python = None,
     against: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(metavar="PROVIDER", help="Another provider or checkout to compare with, such as aiter@OLD_DIR."),
+        typer.Option("--against", metavar="PROVIDER", help="Another provider or checkout to compare with, such as aiter@OLD_DIR."),
     ] = None,
     against_python: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option("--against-python", metavar="PATH", help="Another interpreter, and so another Triton, to compare with."),
     ] = None,
-    out: Annotated[o.Out.__origin__, typer.Option(metavar="DIR", help="Folder that gets compile.json.")] = None,
+    out: Annotated[o.Out.__origin__, typer.Option("--out", metavar="DIR", help="Folder that gets compile.json.")] = None,
     format_: Annotated[str, typer.Option("--format", metavar="table|json", help="Text, or JSON.")] = "table",
     quiet: o.Quiet = False,
 ) -> int:

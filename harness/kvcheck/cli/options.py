@@ -19,24 +19,29 @@ Only = Annotated[
     typer.Option("--only", metavar="CASE_ID", help="Runs this case alone (CASE_ID or CASE_ID@PROVIDER); repeatable."),
 ]
 Device = Annotated[
-    str, typer.Option(metavar="DEVICE", help="auto, cpu, cuda, cuda:N (ROCm devices are cuda in torch), gfx942-emulated, gfx950-emulated.")
+    str,
+    typer.Option(
+        "--device", metavar="DEVICE", help="auto, cpu, cuda, cuda:N (ROCm devices are cuda in torch), gfx942-emulated, gfx950-emulated."
+    ),
 ]
 SanitizerOff = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option("--sanitizer-off", metavar="KIND", help="A kind of finding that an emulated device is not to look for; repeatable."),
 ]
 Python = Annotated[Optional[str], typer.Option("--python", metavar="PATH|auto", help="Interpreter that runs the kernels.")]  # noqa: UP045
-Seed = Annotated[Optional[int], typer.Option(metavar="N", min=0, help="Seed of the inputs.")]  # noqa: UP045
-Repeat = Annotated[Optional[int], typer.Option(metavar="N", min=1, help="Calls of the kernel a case, in one process.")]  # noqa: UP045
-Fresh = Annotated[Optional[int], typer.Option(metavar="N", min=1, help="New processes a case is run in.")]  # noqa: UP045
-Precision = Annotated[Optional[str], typer.Option(metavar="MODEL", help="Precision model that overrides the provider's.")]  # noqa: UP045
-Timeout = Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Limit of a case; start-up and compilation have their own.")]
-Jobs = Annotated[Optional[int], typer.Option(metavar="N", min=1, help="Agents at once.")]  # noqa: UP045
-Shard = Annotated[Optional[str], typer.Option(metavar="I/N", help="Runs the I-th of N parts.")]  # noqa: UP045
-Coverage = Annotated[Optional[str], typer.Option(metavar="full|pairwise|sample:N", help="Overrides the file's coverage.")]  # noqa: UP045
-Limit = Annotated[Optional[int], typer.Option(metavar="N", min=1, help="Most points of a case file.")]  # noqa: UP045
-Memory = Annotated[Optional[float], typer.Option(metavar="GIB", min=0.1, help="Memory an agent may use on a CPU.")]  # noqa: UP045
-Out = Annotated[Optional[Path], typer.Option(metavar="DIR", help="Folder of the run; a new one under reports/ by default.")]  # noqa: UP045
+Seed = Annotated[Optional[int], typer.Option("--seed", metavar="N", min=0, help="Seed of the inputs.")]  # noqa: UP045
+Repeat = Annotated[Optional[int], typer.Option("--repeat", metavar="N", min=1, help="Calls of the kernel a case, in one process.")]  # noqa: UP045
+Fresh = Annotated[Optional[int], typer.Option("--fresh", metavar="N", min=1, help="New processes a case is run in.")]  # noqa: UP045
+Precision = Annotated[Optional[str], typer.Option("--precision", metavar="MODEL", help="Precision model that overrides the provider's.")]  # noqa: UP045
+Timeout = Annotated[
+    float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Limit of a case; start-up and compilation have their own.")
+]
+Jobs = Annotated[Optional[int], typer.Option("--jobs", metavar="N", min=1, help="Agents at once.")]  # noqa: UP045
+Shard = Annotated[Optional[str], typer.Option("--shard", metavar="I/N", help="Runs the I-th of N parts.")]  # noqa: UP045
+Coverage = Annotated[Optional[str], typer.Option("--coverage", metavar="full|pairwise|sample:N", help="Overrides the file's coverage.")]  # noqa: UP045
+Limit = Annotated[Optional[int], typer.Option("--limit", metavar="N", min=1, help="Most points of a case file.")]  # noqa: UP045
+Memory = Annotated[Optional[float], typer.Option("--memory", metavar="GIB", min=0.1, help="Memory an agent may use on a CPU.")]  # noqa: UP045
+Out = Annotated[Optional[Path], typer.Option("--out", metavar="DIR", help="Folder of the run; a new one under reports/ by default.")]  # noqa: UP045
 Resume = Annotated[bool, typer.Option("--resume", help="Goes on with the run in --out.")]
 Format = Annotated[Optional[list[str]], typer.Option("--format", metavar="FORMAT", help="table, markdown, json, csv; repeatable.")]  # noqa: UP045
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]

@@ -28,12 +28,9 @@ def word(d: Decoder, place: int, half: int):
     """The half'th 32 bits of an operand of 64; a constant is the same in both."""
     operand = d.operand(place)
     i = operand.index + half
-    if operand.kind == "v":
-        d.note_read(operand, operand.count)
-        return lambda g: g.V[i]
-    if operand.kind == "s":
-        d.note_read(operand, operand.count)
-        return lambda g: g.S[i][:, None]
+    if operand.kind in ("v", "s"):
+        d.reads.add((operand.kind, i))  # this half alone: the compiler leaves the other one unset where nothing selects it
+        return (lambda g: g.V[i]) if operand.kind == "v" else (lambda g: g.S[i][:, None])
     constant = U32(bits(operand.value, "u32"))
     return lambda g: constant
 
