@@ -128,6 +128,18 @@ def test_lds_round_trip(kind, size):
     assert all((g.V[10 + k, 0] == LANE * 3 + k).all() for k in range(n))
 
 
+def test_lds_addresses_wrap_at_32_bits():
+    """LLVM folds constants into the offset from gfx7 on, whatever the sign of the base (AMDGPU's hasUsableDSOffset)."""
+    lines = """ds_write_b32 v1, v2
+               s_waitcnt lgkmcnt(0)
+               ds_read_b32 v4, v3 offset:8192
+               s_waitcnt lgkmcnt(0)"""
+    g = asm.run(lines, {1: LANE * 4, 2: LANE * 7, 3: (LANE * 4 - 8192) & 0xFFFFFFFF})
+    assert (g.V[4, 0] == LANE * 7).all()
+    with pytest.raises(MemoryFault, match="lds"):
+        asm.run("ds_read_b32 v4, v3 offset:8192", {3: (LANE * 4 - 8196) & 0xFFFFFFFF})
+
+
 def test_lds_pairs_bytes_and_halves():
     lines = """ds_write2_b32 v1, v2, v3 offset0:0 offset1:1
                ds_write2st64_b32 v1, v2, v3 offset0:8 offset1:10

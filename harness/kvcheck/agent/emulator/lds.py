@@ -22,7 +22,7 @@ def place(d: Decoder, address: Callable[[Group], np.ndarray], offset: int, size:
     kind = "out_of_bounds_write" if write else "out_of_bounds_read"
 
     def run(g: Group) -> tuple[np.ndarray, np.ndarray | None]:
-        flat, mask = lanes_of(g, address(g).astype(I64) + offset, None)
+        flat, mask = lanes_of(g, (address(g).astype(I64) + offset) & 0xFFFFFFFF, None)  # 32 bits: a negative base with an offset wraps
         memory = machine.lds
         if flat.size and int(flat.max()) + size > memory.limit:
             bad = flat + size > memory.limit
