@@ -14,11 +14,14 @@ def mla_metadata(
     *,
     page_size: int,
     block_size: int,
+    num_splits: int,
+    split_granularity: int,
     kv_indptr: object,
     kv_indices: object,
     last_page_len: object,
+    splits_indptr: object,
     alloc: object,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Lists of pages, token by token.
 
     Args:
@@ -26,16 +29,19 @@ def mla_metadata(
         context_lens: [batch] int32. Tokens.  # [batch]
         page_size: tokens a page of the kernel.
         block_size: tokens a block of the table.
-        kv_indptr, kv_indices, last_page_len, alloc: not used.
+        num_splits: most parts of a request.
+        split_granularity: tokens that a part is opened for.
+        kv_indptr, kv_indices, last_page_len, splits_indptr, alloc: not used.
 
     Returns:
         kv_indptr: [batch + 1] int32. First entries.  # [batch + 1]
         kv_indices: [entries] int32. Page ids.  # [entries]
         last_page_len: [batch] int32. Tokens in the last page; page_size where there is none.  # [batch]
+        splits_indptr: [batch + 1] int32. First parts.  # [batch + 1]
     """
-    first, pages, last = [0], [], []
+    first, pages, last, splits = [0], [], [], [0]
     for table, length in zip(block_table.tolist(), context_lens.tolist(), strict=True):
-        filled = page_size
+        filled, parts = page_size, 0
         for token in range(length):
             block, inside = divmod(token, block_size)
             slot = table[block] * block_size + inside
@@ -43,6 +49,9 @@ def mla_metadata(
                 pages.append(slot // page_size)
                 filled = 0
             filled += 1
+            if token == parts * split_granularity and parts < num_splits:
+                parts += 1  # a token past what the parts so far were opened for
         first.append(len(pages))
         last.append(filled)
-    return tuple(torch.tensor(each, dtype=torch.int32) for each in (first, pages, last))
+        splits.append(splits[-1] + parts)
+    return tuple(torch.tensor(each, dtype=torch.int32) for each in (first, pages, last, splits))

@@ -37,10 +37,13 @@ def judge(runner, provider="torch_eager", **params):
     st.lists(st.integers(0, 70), min_size=1, max_size=4),
     st.sampled_from([(1, 1), (1, 16), (4, 16), (16, 16), (3, 12)]),
     st.sampled_from(["shuffled", "wide_garbage", "wide_minus_one", "contiguous", "high_ids"]),
+    st.integers(1, 6),
+    st.integers(1, 40),
     st.integers(0, 99),
 )
-def test_references_agree(lens, sizes, table, seed):
+def test_references_agree(lens, sizes, table, splits, granularity, seed):
     case = dict(batch=len(lens), context_len=lens, page_size=sizes[0], block_size=sizes[1], block_table=table)
+    case |= dict(num_splits=splits, split_granularity=granularity)
     inputs = mla_metadata.make_inputs({**DEFAULTS, **case}, Generator(seed))
     nothing = dict.fromkeys((*inputs.outputs, "alloc"))
     one = fast.mla_metadata(**inputs.tensors, **inputs.scalars, **nothing)
@@ -53,9 +56,20 @@ def test_references_agree(lens, sizes, table, seed):
 
 def test_by_hand():
     table = torch.tensor([[5, 2], [7, 0]], dtype=torch.int32)
-    nothing = dict.fromkeys(("kv_indptr", "kv_indices", "last_page_len", "alloc"))
-    made = fast.mla_metadata(table, torch.tensor([6, 4], dtype=torch.int32), page_size=2, block_size=4, **nothing)
-    assert [made[name].tolist() for name in made] == [[0, 3, 5], [10, 11, 4, 14, 15], [2, 2]]
+    nothing = dict.fromkeys(("kv_indptr", "kv_indices", "last_page_len", "splits_indptr", "alloc"))
+    sizes = dict(page_size=2, block_size=4, num_splits=2, split_granularity=4)
+    made = fast.mla_metadata(table, torch.tensor([6, 4], dtype=torch.int32), **sizes, **nothing)
+    assert [made[name].tolist() for name in made] == [[0, 3, 5], [10, 11, 4, 14, 15], [2, 2], [0, 2, 3]]
+
+
+@pytest.mark.parametrize("reference", [fast, naive])
+def test_split_counts_by_hand(reference):
+    lens = torch.tensor([0, 1, 64, 65, 0, 129, 10000], dtype=torch.int32)
+    table = torch.arange(len(lens) * 157, dtype=torch.int32).view(len(lens), 157)
+    nothing = dict.fromkeys(("kv_indptr", "kv_indices", "last_page_len", "splits_indptr", "alloc"))
+    made = reference.mla_metadata(table, lens, page_size=64, block_size=64, num_splits=3, split_granularity=64, **nothing)
+    splits = made["splits_indptr"] if isinstance(made, dict) else made[3]
+    assert splits.diff().tolist() == [0, 1, 1, 2, 0, 3, 3] and splits[0] == 0
 
 
 @pytest.mark.parametrize("page_size", [1, 16, 64])
@@ -70,6 +84,8 @@ FAULTS = {
     "indptr_counts_tokens": ("kv_indptr", 16),
     "last_page_len_is_seq_len": ("last_page_len", 1),
     "last_page_len_of_full_page_zero": ("last_page_len", 64),
+    "split_of_empty_request": ("splits_indptr", 16),
+    "splits_capped_not_counted": ("splits_indptr", 1),
 }
 
 
@@ -102,7 +118,7 @@ runner = main.Runner("cpu", {"type": "cpu", "arch": "cpu", "name": "cpu"})
 defaults = {name: axis.default for name, axis in specs.axes("mla_metadata").items()}
 for case in (
     dict(context_len=[127, 0, 1, 64, 130], batch=5),
-    dict(context_len=[127, 0, 1, 64, 2300], batch=5, page_size=16, block_table="wide_garbage"),
+    dict(context_len=[127, 0, 1, 64, 2300], batch=5, page_size=16, block_table="wide_garbage", num_splits=5, split_granularity=100),
 ):
     request = {"op": "mla_metadata", "provider": "triton", "params": {**defaults, **case}, "seed": 3}
     row = runner.run_case(request, lambda phase: None)

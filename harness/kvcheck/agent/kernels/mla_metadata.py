@@ -11,14 +11,19 @@ LANES = 1024
 
 
 @triton.jit
-def _mla_metadata(table_ptr, lens_ptr, indptr_ptr, indices_ptr, last_ptr, table_stride, page_size, block_size, tiles, LANES: tl.constexpr):
+def _mla_metadata(
+    table_ptr, lens_ptr, indptr_ptr, indices_ptr, last_ptr, splits_ptr,
+    table_stride, page_size, block_size, num_splits, split_granularity, tiles, LANES: tl.constexpr,
+):  # fmt: skip
     request = tl.program_id(0) // tiles
     tile = tl.program_id(0) % tiles
     lane = tl.arange(0, LANES)
     before = tl.zeros([LANES], dtype=tl.int32)
+    parts_before = tl.zeros([LANES], dtype=tl.int32)
     for start in range(0, request, LANES):
         length = tl.load(lens_ptr + start + lane, mask=start + lane < request, other=0)
         before += (length + page_size - 1) // page_size
+        parts_before += tl.minimum((length + split_granularity - 1) // split_granularity, num_splits)
     first = tl.sum(before, axis=0)
     length = tl.load(lens_ptr + request)
     pages = (length + page_size - 1) // page_size
@@ -30,8 +35,11 @@ def _mla_metadata(table_ptr, lens_ptr, indptr_ptr, indices_ptr, last_ptr, table_
         rest = length % page_size
         tl.store(last_ptr + request, tl.where(rest == 0, page_size, rest))
         tl.store(indptr_ptr + request + 1, first + pages)
+        parts = tl.minimum((length + split_granularity - 1) // split_granularity, num_splits)
+        tl.store(splits_ptr + request + 1, tl.sum(parts_before, axis=0) + parts)
         if request == 0:
             tl.store(indptr_ptr, 0)
+            tl.store(splits_ptr, 0)
 
 
 def mla_metadata(
@@ -40,9 +48,12 @@ def mla_metadata(
     *,
     page_size: int,
     block_size: int,
+    num_splits: int,
+    split_granularity: int,
     kv_indptr: Any,
     kv_indices: Any,
     last_page_len: Any,
+    splits_indptr: Any,
     alloc: Any,
 ) -> dict[str, int]:
     """Writes the lists.
@@ -52,9 +63,12 @@ def mla_metadata(
         context_lens: [batch] int32. Tokens.
         page_size: tokens a page; divides block_size.
         block_size: tokens a block of the table.
+        num_splits: most parts of a request.
+        split_granularity: tokens that a part is opened for.
         kv_indptr: [batch + 1] int32. Written.
         kv_indices: [entries] int32. Written up to the last request's pages.
         last_page_len: [batch] int32. Written; page_size where a request has no token.
+        splits_indptr: [batch + 1] int32. Written.
         alloc: not used.
 
     Returns:
@@ -68,9 +82,12 @@ def mla_metadata(
         kv_indptr,
         kv_indices,
         last_page_len,
+        splits_indptr,
         block_table.stride(0),
         page_size,
         block_size,
+        num_splits,
+        split_granularity,
         tiles,
         LANES=LANES,
     )

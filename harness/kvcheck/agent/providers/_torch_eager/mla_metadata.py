@@ -11,12 +11,15 @@ def mla_metadata(
     *,
     page_size: int,
     block_size: int,
+    num_splits: int,
+    split_granularity: int,
     kv_indptr: Any,
     kv_indices: Any,
     last_page_len: Any,
+    splits_indptr: Any,
     alloc: Any,
 ) -> None:
-    """Expands the table to pages, and keeps those that hold a token."""
+    """Expands the table to pages, keeps those that hold a token, and counts the parts that each request is worth."""
     import torch
 
     ratio = block_size // page_size
@@ -27,3 +30,5 @@ def mla_metadata(
     kv_indptr[1:] = pages.cumsum(0)
     rest = context_lens % page_size
     last_page_len[:] = torch.where(rest == 0, page_size, rest)
+    splits_indptr[0] = 0
+    splits_indptr[1:] = ((context_lens + split_granularity - 1) // split_granularity).clamp(max=num_splits).cumsum(0)

@@ -83,12 +83,15 @@ class Vllm:
         *,
         page_size: int,
         block_size: int,
+        num_splits: int,
+        split_granularity: int,
         kv_indptr: Any,
         kv_indices: Any,
         last_page_len: Any,
+        splits_indptr: Any,
         alloc: Any,
     ) -> None:
-        """The decode part of aiter's MLA metadata builder."""
+        """The decode part of aiter's MLA metadata builder, which leaves the split counts to aiter (`withheld`)."""
         self._only("mla_metadata", None)
         metadata.decode(self.package, block_table, context_lens, page_size, block_size, kv_indptr, kv_indices, last_page_len)
 
@@ -113,6 +116,10 @@ class Vllm:
         if op == "paged_mqa_logits" and not self.variant and params["next_n"] > 1:
             return "fp32_any+u_k=fp32"
         return "fp32_any"
+
+    def withheld(self, op: str, params: dict[str, Any]) -> tuple[str, ...]:
+        """The outputs that vLLM does not make: its MLA builder has no list of split counts."""
+        return ("splits_indptr",) if op == "mla_metadata" else ()
 
     def _only(self, op: str, *variants: str | None) -> None:
         if self.variant not in variants:
