@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from kvcheck.cases.plan import load_all
+from kvcheck.flow.threshold import find, plan
 from kvcheck.report.words import error_text, findings, rows, threshold_sentence
 from kvcheck.report.words.choose import around, failures, most_telling
 from kvcheck.report.words.findings import headline
@@ -81,11 +83,31 @@ def test_thresholds_in_words(passes, words):
 def test_thresholds_say_what_stayed_open():
     assert "not complete: the budget of 50 evaluations was reached" in said(lambda n: n <= 3000, budget=50)
     assert "points between without a verdict" in said(lambda n: n <= 3000, budget=50)
-    assert "up to 2048 top-k could not have failed" in said(lambda n: True, trivial_below=2048)
+    assert "up to 2048 top-k could not have failed, and the logits' bound decided alone" in said(lambda n: True, trivial_below=2048)
     found = find_flips(lambda n: "unknown", 1, 64)
     sentence = threshold_sentence({**found.to_dict(), **found.details(), "provider": "x", "at": {"next_n": 2}})
     assert sentence.startswith("x at next_n=2: no flip in context_len 1..64, because no point had a verdict")
     assert "16 points had no verdict" in sentence
+
+
+@pytest.mark.parametrize(
+    ("op", "metrics", "trivial", "words"),
+    [
+        ("paged_mqa_logits", {"max_bound_ratio": 0.5}, ["topk_set_match"], "the logits' bound decided alone"),
+        ("topk_per_row", {"topk_set_match": 1.0}, [], "the other checks decided alone"),
+        ("mla_decode", {"max_bound_ratio": 0.5}, [], None),
+    ],
+)
+def test_top_k_is_spoken_of_where_it_was_judged(tmp_path, op, metrics, trivial, words):
+    """mla_decode has an axis topk, the length of its lists, and no top-k: rows say which it is, not the axis."""
+    fixed = {"topk_per_row": "{batch: 2, max_model_len: 512, topk: 64}"}.get(op, "{batch: 2, topk: 64}")
+    file = tmp_path / "case.yaml"
+    file.write_text(f"schema: 1\nname: x\nop: {op}\nproviders: [triton]\nfixed: {fixed}\naxes: {{context_len: [1, 257]}}\n")
+    (case_file,) = load_all([str(file)])
+    (search,) = plan(case_file, "context_len")
+    entry, _ = find(search, lambda cases: [{"verdict": "pass", "metrics": metrics, "trivial": trivial} for _ in cases])
+    sentence = threshold_sentence(entry)
+    assert (f"up to 64 top-k could not have failed, and {words}" in sentence) if words else ("top-k" not in sentence)
 
 
 def test_thresholds_with_the_keys_of_the_contract_alone():
@@ -116,7 +138,8 @@ def test_notes_on_aiter_are_for_aiter_alone():
     ]
     text = "\n".join(findings(run))
     assert "wheel" not in text
-    assert "Gluon" not in text
+    assert "take Gluon kernels" not in text
+    assert "aiter/ops/triton/x.py: Gluon" in text  # what passed is named in what the run clears
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,16 @@ def find(search: Search, judge: Judge) -> tuple[dict[str, Any], list[dict[str, A
         judge_many=verdicts,
     )
     entry = {**found.to_dict(), "provider": search.provider, "at": search.at, "case": search.case_file.name, **found.details()}
+    entry |= _trivial(entry["trivial_below"], list(rows.values()))
     return entry, [rows[value] for value in sorted(rows)]
+
+
+def _trivial(below: int | None, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Up to where top-k could not have failed, if it was judged at all, and whether a bound was judged beside it."""
+    metrics = [{*(row.get("metrics") or {}), *(row.get("trivial") or ())} for row in rows]
+    if below is None or not any("topk_set_match" in names for names in metrics):
+        return {"trivial_below": None}  # a list of slots has a length, and attention over it no top-k
+    return {"trivial_below": below, "bound": any("max_bound_ratio" in names for names in metrics)}
 
 
 def _answer(verdict: str) -> str:

@@ -15,7 +15,7 @@ def threshold_sentence(threshold: dict[str, Any], quote: Quote = line) -> str:
     """One sentence on where a provider's verdict flips, and how closely was looked.
 
     Args:
-        threshold: an entry of run.json's `thresholds`; `range`, `counts`, `unknown` and `incomplete` are used where there.
+        threshold: an entry of run.json's `thresholds`; `range`, `counts`, `unknown`, `incomplete` and `bound` are used where there.
         quote: how names are written; a code span in Markdown.
     """
     at = ", ".join(f"{axis}={value}" for axis, value in (threshold.get("at") or {}).items())
@@ -25,7 +25,8 @@ def threshold_sentence(threshold: dict[str, Any], quote: Quote = line) -> str:
         looked += f", widest unexamined stretch {count(threshold['widest_gap'])}"
     notes = []
     if threshold.get("trivial_below"):
-        notes.append(f"up to {threshold['trivial_below']} top-k could not have failed, and the logits' bound decided alone")
+        alone = "the other checks" if threshold.get("bound") is False else "the logits' bound"
+        notes.append(f"up to {threshold['trivial_below']} top-k could not have failed, and {alone} decided alone")
     if threshold.get("unknown"):
         notes.append(f"{some(len(threshold['unknown']), 'point')} had no verdict")
     if threshold.get("incomplete"):
