@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from kvcheck.report.words import emulated, rows
+from kvcheck.report.words import cleared, diagnosis, emulated, relations, rows
 from kvcheck.report.words.clean import line
 from kvcheck.report.words.numbers import count, listed, number, some
 from kvcheck.report.words.thresholds import threshold_sentence
@@ -45,8 +45,11 @@ def findings(run: dict[str, Any], quote: Quote = line) -> list[str]:
         paragraphs.append(_provider(name, [row for row in cases if str(row.get("provider")) == name], quote))
     paragraphs += [threshold_sentence(threshold, quote) for threshold in run.get("thresholds") or []]
     last = (
+        cleared.sentence(run, quote),
+        diagnosis.closing([row for row in cases if rows.is_failure(row)], quote),
         _repeats(cases),
         emulated.beside(run, quote),
+        relations.sentence(cases, quote),
         _trivial(cases),
         _positional(cases),
         _old_wheel(run),
