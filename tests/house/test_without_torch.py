@@ -29,7 +29,7 @@ print(len(names))
 SPECS = """
 import kvcheck.agent
 count = 0
-for kind in ("ops", "inputs", "faults", "providers"):
+for kind in ("ops", "inputs", "faults", "providers", "relations"):
     package = importlib.import_module(f"kvcheck.agent.{kind}")
     for module in pkgutil.iter_modules(package.__path__):
         loaded = importlib.import_module(f"kvcheck.agent.{kind}.{module.name}")
@@ -68,7 +68,7 @@ def test_files_with_a_spec_are_read_with_the_standard_library_alone(run_python, 
 
 
 def test_every_file_of_a_kind_opens_with_its_spec(root: Path):
-    for kind in ("ops", "faults", "providers"):
+    for kind in ("ops", "faults", "providers", "relations"):
         for path in sorted((root / "harness/kvcheck/agent" / kind).glob("[!_]*.py")):
             body = [node for node in ast.parse(path.read_text()).body if not isinstance(node, (ast.Import, ast.ImportFrom, ast.Expr))]
             first = body[0]

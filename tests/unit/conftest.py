@@ -15,7 +15,7 @@ from kvcheck.agent.protocol import encode
 
 @pytest.fixture(scope="session")
 def judged():
-    """`judged(op, provider="torch_eager", seed=42, **params)`: the row of one case, judged in this process."""
+    """`judged(op, provider="torch_eager", seed=42, request={}, **params)`: the row of one case, judged in this process."""
     import torch
 
     from kvcheck.agent import main
@@ -23,8 +23,8 @@ def judged():
     torch.set_num_threads(1)
     runner = main.Runner("cpu", {"type": "cpu", "arch": "cpu", "name": "cpu"})
 
-    def judge(op: str, provider: str = "torch_eager", seed: int = 42, **params):
-        message = {"op": op, "provider": provider, "params": _resolved(op, params), "seed": seed}
+    def judge(op: str, provider: str = "torch_eager", seed: int = 42, request: dict | None = None, **params):
+        message = {"op": op, "provider": provider, "params": _resolved(op, params), "seed": seed, **(request or {})}
         return runner.run_case(message, lambda phase: None)
 
     return judge
@@ -32,10 +32,11 @@ def judged():
 
 @pytest.fixture(scope="session")
 def interpreted():
-    """`interpreted(op, cases)`: rows of our Triton kernel; Triton decides when it is imported whether it interprets."""
+    """`interpreted(op, cases, **request)`: rows of our Triton kernel; Triton decides when it is imported whether it interprets."""
 
-    def judge(op: str, cases: list[dict]) -> list[dict]:
-        sent = [{"type": "case", "op": op, "provider": "triton", "params": _resolved(op, case), "seed": 42} for case in cases]
+    def judge(op: str, cases: list[dict], **request) -> list[dict]:
+        message = {"type": "case", "op": op, "provider": "triton", "seed": 42, **request}
+        sent = [{**message, "params": _resolved(op, case)} for case in cases]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-m", "kvcheck.agent", "--device", "cpu"]
         done = subprocess.run(command, input=b"".join(map(encode, sent)), capture_output=True, env=environment, timeout=170, check=False)

@@ -89,7 +89,8 @@ def test_lists_in_ids_and_params(file):
 
 
 def test_a_case_holds_every_axis_and_asks_for_itself(file):
-    case_file = file("fixed: {batch: 2}\naxes: {topk: [8]}\nseed: 1k\nrepeat: 3\nfresh: 2\nprecision: fp32_any\nrun_unsupported: true\n")
+    keys = "seed: 1k\nrepeat: 3\nfresh: 2\nprecision: fp32_any\nrun_unsupported: true\nrelations: repeat\n"
+    case_file = file("fixed: {batch: 2}\naxes: {topk: [8]}\n" + keys)
     case = case_file.case({"topk": 8}, "triton")
     request = case.request()
     assert request.pop("params") == {**{name: axis.default for name, axis in AXES_OF.items()}, "batch": 2, "topk": 8}
@@ -104,6 +105,7 @@ def test_a_case_holds_every_axis_and_asks_for_itself(file):
         "precision": "fp32_any",
         "repeat": 3,
         "fresh": 2,
+        "relations": ["repeat"],
     }
 
 

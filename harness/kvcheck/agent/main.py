@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from kvcheck.agent import assemble, pipeline, specs
+from kvcheck.agent import assemble, metamorphic, pipeline, specs
 from kvcheck.agent.calling import Call, call, crash
 from kvcheck.agent.inputs import pitch
 from kvcheck.agent.inputs.arena import Arena
@@ -89,11 +89,7 @@ class Runner:
             row: as `run_case`.
             judged: both sides of every output.
         """
-        arena = Arena(self.device)
-        used = {name: pitch.copied(tensor, self.device) for name, tensor in inputs.tensors.items()}
-        if self.emulated:
-            arena.untouched = self.emulated.device.poison
-            self.emulated.begin(used)
+        arena, used = self._memory(inputs)
         row = {"params": params, "input_fingerprint": inputs.fingerprint()}
         if provider:
             with self._installed():
@@ -105,10 +101,61 @@ class Runner:
             return {**_blank(made.finding.verdict, made.finding.message), **row, "premise": "unknown"}, Judged({}, made.actual)
         judgement = Judgement(op, request, params, inputs, provider, self.device, self.facts, phase, self._installed)
         row.update(judgement.judge(used, arena, made))
+        if request.get("relations") and row["verdict"] == "pass" and made.actual is not None and not inputs.refusal:
+            self._relate(request, params, inputs, provider, judgement.expected, made.actual, row, phase)
         if self.emulated:
             row["findings"] = made.seen
         row["timing"]["kernel_ms"] = made.kernel_ms
         return row, Judged(judgement.expected, made.actual)
+
+    def _memory(self, inputs: Inputs) -> tuple[Arena, dict[str, Any]]:
+        """Guarded memory for the outputs of a call, and the kernel's copy of its tensors."""
+        arena = Arena(self.device)
+        used = {name: pitch.copied(tensor, self.device) for name, tensor in inputs.tensors.items()}
+        if self.emulated:
+            arena.untouched = self.emulated.device.poison
+            self.emulated.begin(used)
+        return arena, used
+
+    def _relate(
+        self,
+        request: dict[str, Any],
+        params: dict[str, Any],
+        inputs: Inputs,
+        provider: Any,
+        expected: Any,
+        actual: Any,
+        row: Any,
+        phase: Phase,
+    ) -> None:
+        """Checks the relations that a request names, on a case that passed."""
+
+        def again(op: str, changed: Inputs, values: dict[str, Any]) -> tuple[Call, Arena, dict[str, Any]]:
+            arena, used = self._memory(changed)
+            message = {**request, "op": op, "params": values, "repeat": 1}
+            of = provider if provider.has(op) or provider.honest is None else provider.honest
+            with self._installed():
+                phase("kernel")
+                made = call(of, message, changed, used, arena, phase, self.emulated)
+            phase("judge")
+            return made, arena, used
+
+        case = metamorphic.Case(
+            request["op"],
+            params,
+            inputs,
+            expected,
+            actual,
+            provider,
+            self.facts,
+            self.device,
+            request.get("precision"),
+            bool(self.emulated),
+            again,
+        )
+        changes = metamorphic.check(case, request["relations"], request["seed"])
+        row["metrics"] = {**row["metrics"], **changes.pop("metrics")}
+        row.update(changes)
 
     def doctor(self) -> list[dict[str, Any]]:
         """Which providers can run here: name, available, reason, remedy, ops, problems (signatures that differ from the op's)."""

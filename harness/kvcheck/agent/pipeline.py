@@ -21,7 +21,7 @@ Values = dict[tuple[str, str], Any]
 FILLER = "torch_eager"
 """Who runs a stage that the provider has no kernel for."""
 
-SHOWN = ("verdict", "check", "message", "first_bad", "precision", "dispatch")
+SHOWN = ("verdict", "check", "message", "first_bad", "precision", "dispatch", "relations")
 
 
 def run(
@@ -96,7 +96,7 @@ def _follow(
     own = stage.build(chained)
     if own.fingerprint() == inputs.fingerprint():
         return judged.actual
-    row, again = runner.run_inputs(module, message, stage.params, own, of, Call(), phase)
+    row, again = runner.run_inputs(module, {**message, "relations": []}, stage.params, own, of, Call(), phase)
     if row["verdict"] != "pass":
         raise RuntimeError(f"{row['verdict']} on what the kernels before it left: {row['message']}")
     return again.actual
@@ -166,7 +166,7 @@ def _metrics(rows: list[dict[str, Any]], head: dict[str, Any]) -> dict[str, Any]
         found["max_bound_ratio"] = max(ratios)
     for row in rows:
         for name, value in (row.get("metrics") or {}).items():
-            if name.startswith("topk_"):
+            if name.startswith(("topk_", "relation_")):
                 found.setdefault(name, value)
     return found
 

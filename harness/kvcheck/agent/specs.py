@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-KINDS = ("ops", "inputs", "faults", "providers")
+KINDS = ("ops", "inputs", "faults", "providers", "relations")
 
 
 @dataclass(frozen=True)
@@ -162,6 +162,13 @@ def axes(op: str) -> Axes:
             entry["choices"] = {k: v for k, v in every.items() if op in v.get("ops", [op])}
         resolved[name] = Axis(name=name, **entry)
     return resolved
+
+
+def relations(op: str) -> tuple[str, ...]:
+    """The relations that an op has, in the order in which they are checked; of a pipeline, those of its stages."""
+    data = load("ops", op).data
+    found = data["relations"] if "relations" in data else [name for stage in data["stages"] for name in relations(stage)]
+    return tuple(dict.fromkeys(found))
 
 
 def check_value(axis: Axis, value: Any) -> Problem | None:

@@ -80,6 +80,7 @@ class CaseFile:
     seed: int = 0
     repeat: int = 1
     fresh: int = 1
+    relations: tuple[str, ...] = ()
     places: dict[str, str] = field(default_factory=dict)
     lines: dict[str, int | None] = field(default_factory=dict)
     replaced: frozenset[str] = frozenset()
@@ -115,6 +116,7 @@ class CaseFile:
             precision=self.precision,
             repeat=self.repeat,
             fresh=self.fresh,
+            relations=self.relations,
         )
 
 
@@ -127,6 +129,7 @@ class Case:
         params: a value for every axis of the op's SPEC; `auto` and null are left to the agent.
         repeat: how often the kernel is called in one process.
         fresh: in how many new processes.
+        relations: checks without an oracle, of those that the op has.
     """
 
     id: str
@@ -139,6 +142,7 @@ class Case:
     precision: str | None = None
     repeat: int = 1
     fresh: int = 1
+    relations: tuple[str, ...] = ()
 
     @property
     def variables(self) -> dict[str, str | None]:
@@ -164,4 +168,5 @@ class Case:
             "precision": self.precision,
             "repeat": self.repeat,
             "fresh": self.fresh,
+            "relations": list(self.relations),
         }

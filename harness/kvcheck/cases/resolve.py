@@ -14,6 +14,7 @@ from kvcheck.cases.errors import Fault, quote
 from kvcheck.cases.model import CaseFile, Factor, Rule, Threshold
 from kvcheck.cases.text import Document, dotted
 
+EVERY = "all"
 ORDERED = ("int", "lengths")
 """Types of axes along which a threshold can be looked for."""
 
@@ -61,6 +62,7 @@ def resolve(document: Document, ref: str, path: str) -> tuple[CaseFile | None, l
         seed=shaped.seed,
         repeat=shaped.repeat,
         fresh=shaped.fresh,
+        relations=reader.relations(shaped.relations),
         places=reader.places,
         lines=reader.lines,
     )
@@ -225,6 +227,17 @@ class _Reader:
                 read = read if section == "exclude" else {axis: value[0] for axis, value in read.items()}
                 found.append(Rule(read, self.document.line_of(*path), dotted(path)))
         return found
+
+    def relations(self, listed: list[str]) -> tuple[str, ...]:
+        """The relations that are named, in the order in which they are checked; `all` is every one that the op has."""
+        known = specs.relations(self.op)
+        for i, name in enumerate(listed):
+            if name not in (*known, EVERY) and (name or self.document.data["relations"][i] == ""):
+                path = ("relations", i) if isinstance(self.document.data["relations"], list) else ("relations",)
+                self.fault(
+                    path, f"{EVERY}, or relations of {self.op}: {', '.join(known)}", quote(name), specs.nearest(name, (*known, EVERY))
+                )
+        return known if EVERY in listed else tuple(name for name in known if name in listed)
 
     def threshold(self, shaped: schema.ThresholdShape | None) -> Threshold | None:
         """The threshold block, when it is sound."""

@@ -35,6 +35,10 @@ def _one(value: Any) -> Any:
     return 1
 
 
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
 def _groups(value: Any) -> Any:
     return [value] if isinstance(value, dict) else value
 
@@ -97,12 +101,18 @@ class CaseFileShape(BaseModel):
     seed: Annotated[int, BeforeValidator(_written), Field(ge=0, le=MAX_SEED, description=f"a whole number from 0 to {MAX_SEED}")] = 0
     repeat: Annotated[int, BeforeValidator(_written), Field(ge=1, le=MAX_REPEAT, description=f"a whole number from 1 to {MAX_REPEAT}")] = 1
     fresh: Annotated[int, BeforeValidator(_written), Field(ge=1, le=MAX_FRESH, description=f"a whole number from 1 to {MAX_FRESH}")] = 1
+    relations: Annotated[list[str], BeforeValidator(_listed), Field(description="all, or a list of relations of the op")] = []
     env: Annotated[dict[str, Any], Field(description="a value or a list of values for each variable named")] = {}
 
 
 KEYS = tuple(field.alias or name for name, field in CaseFileShape.model_fields.items())
-_INSIDE = {"axes": "a list of values", "zip": "a list of values", "providers": "the name of a provider"}
-_EMPTY: dict[str, Any] = {"include": {}, "exclude": {}, "zip": {}, "providers": ""}
+_INSIDE = {
+    "axes": "a list of values",
+    "zip": "a list of values",
+    "providers": "the name of a provider",
+    "relations": "the name of a relation",
+}
+_EMPTY: dict[str, Any] = {"include": {}, "exclude": {}, "zip": {}, "providers": "", "relations": ""}
 _POINTS = {"include": "a point: axis: value", "exclude": "a rule: axis: value or values", "zip": "a group: axis: list of values"}
 
 

@@ -12,7 +12,7 @@ from kvcheck.cli.common import command, print_text
 
 @command
 def list_(
-    what: Annotated[str, typer.Argument(metavar="ops|providers|references|cases|faults", help="What to list.")],
+    what: Annotated[str, typer.Argument(metavar="ops|providers|references|cases|faults|relations", help="What to list.")],
     format_: Annotated[str, typer.Option("--format", metavar="table|json", help="Text, or JSON.")] = "table",
 ) -> None:
     """Lists what there is, with file:line of each."""

@@ -101,6 +101,15 @@ def _faults() -> list[dict[str, Any]]:
     return found
 
 
+def _relations() -> list[dict[str, Any]]:
+    found = []
+    for name in specs.names("relations"):
+        spec = specs.load("relations", name)
+        ops = [op for op in specs.names("ops") if name in specs.relations(op)]
+        found.append({"name": name, "place": _place(spec), "doc": spec.data["doc"], "demand": spec.data["demand"], "ops": ops})
+    return found
+
+
 def _references() -> list[dict[str, Any]]:
     """Found as files: the front imports no torch."""
     import importlib.util
@@ -135,4 +144,5 @@ LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "references": _references,
     "cases": _cases,
     "faults": _faults,
+    "relations": _relations,
 }

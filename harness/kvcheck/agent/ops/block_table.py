@@ -64,6 +64,7 @@ SPEC = {
         "block_table": {"type": "choice", "choices_from": "tables", "default": "shuffled", "doc": "layout of the block table"},
     },
     "constraints": [],
+    "relations": ["repeat", "page_permutation", "block_size", "batch_neighbour", "padded_batch", "low_against_high_ids"],
     "boundaries": {"context_len": ["manager_block_size", "kernel_block_size", "storage_block_size", "tokens_per_state"]},
 }
 

@@ -58,6 +58,15 @@ SPEC = {
         "table_stride": {"type": "choice", "choices_from": "table_stride", "default": "width", "doc": "row stride of the block table"},
     },
     "constraints": [{"rule": "pages", "axis": "num_blocks", "other": "context_len", "why": "the pool holds every request's pages"}],
+    "relations": [
+        "repeat",
+        "page_permutation",
+        "block_size",
+        "batch_neighbour",
+        "padded_batch",
+        "strided_against_contiguous",
+        "low_against_high_ids",
+    ],
     "boundaries": {"context_len": ["block_size", 64, 256]},
 }
 

@@ -63,6 +63,15 @@ SPEC = {
         "cache": {"type": "choice", "choices_from": "pitch", "default": "contiguous", "doc": "how pages lie in memory"},
     },
     "constraints": [],
+    "relations": [
+        "repeat",
+        "page_permutation",
+        "block_size",
+        "batch_neighbour",
+        "padded_batch",
+        "strided_against_contiguous",
+        "low_against_high_ids",
+    ],
     "boundaries": {"tokens": ["block_size", 64, 256]},
 }
 

@@ -95,6 +95,7 @@ SPEC = {
     "constraints": [
         {"rule": "le", "axis": "head_dim_v", "other": "head_dim", "why": "V is the first dims of K"},
     ],
+    "relations": ["repeat", "page_permutation", "block_size", "batch_neighbour", "split_count", "padded_batch", "low_against_high_ids"],
     "boundaries": {"context_len": ["topk", "page_size", 64, 256]},
 }
 

@@ -32,6 +32,7 @@ SPEC = {
         "poison": {"type": "choice", "choices_from": "poison", "default": "auto", "doc": "content of tokens that no row sees"},
     },
     "constraints": [],
+    "relations": ["repeat", "batch_neighbour", "padded_batch"],
     "boundaries": {"tokens": [64, 128, 256], "rows": [64]},
 }
 

@@ -64,6 +64,16 @@ SPEC = {
         {"rule": "le", "axis": "context_len", "other": "max_model_len", "why": "a row of logits is max_model_len wide"},
         {"rule": "pages", "axis": "num_blocks", "other": "context_len", "why": "the pool holds every request's pages"},
     ],
+    "relations": [
+        "repeat",
+        "page_permutation",
+        "block_size",
+        "batch_neighbour",
+        "padded_batch",
+        "decode_against_prefill",
+        "strided_against_contiguous",
+        "low_against_high_ids",
+    ],
     "boundaries": {"context_len": ["topk", "block_size", 64, 256]},
 }
 

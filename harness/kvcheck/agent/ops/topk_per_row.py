@@ -37,6 +37,7 @@ SPEC = {
     "constraints": [
         {"rule": "le", "axis": "context_len", "other": "max_model_len", "why": "a row of logits is max_model_len wide"},
     ],
+    "relations": ["repeat", "batch_neighbour", "padded_batch"],
     "boundaries": {"context_len": ["topk", 64, 256]},
 }
 

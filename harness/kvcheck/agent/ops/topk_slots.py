@@ -46,6 +46,7 @@ SPEC = {
         "table_stride": {"type": "choice", "choices_from": "table_stride", "default": "width", "doc": "row stride of the block table"},
     },
     "constraints": [{"rule": "le", "axis": "block_size", "other": "block_stride", "why": "pages do not overlap"}],
+    "relations": ["repeat", "page_permutation", "batch_neighbour", "padded_batch", "strided_against_contiguous", "low_against_high_ids"],
     "boundaries": {"context_len": ["block_size", 64], "topk": [64, 128]},
 }
 
