@@ -12,12 +12,14 @@ import torch
 
 from kvcheck.agent import assemble, metamorphic, pipeline, specs
 from kvcheck.agent.calling import Call, call, crash
+from kvcheck.agent.diagnosis.diagnose import Judged as Failing
+from kvcheck.agent.diagnosis.diagnose import diagnose
 from kvcheck.agent.inputs import pitch
 from kvcheck.agent.inputs.arena import Arena
 from kvcheck.agent.inputs.bundle import Inputs
 from kvcheck.agent.inputs.random import Generator
 from kvcheck.agent.judging import Judged, Judgement
-from kvcheck.agent.protocol import is_unsupported
+from kvcheck.agent.protocol import failed, is_unsupported
 
 Phase = Callable[[str], None]
 
@@ -41,7 +43,8 @@ class Runner:
         """Judges one case.
 
         Args:
-            request: a `case` message: op, provider, params, seed, and optionally precision, repeat, run_unsupported, premise_only.
+            request: a `case` message: op, provider, params, seed, and optionally precision, repeat, run_unsupported, premise_only,
+                diagnose (with diagnose_s, and limit_s, the case's own).
             phase: told the phase that begins.
 
         Returns:
@@ -89,6 +92,7 @@ class Runner:
             row: as `run_case`.
             judged: both sides of every output.
         """
+        begun = time.perf_counter()
         arena, used = self._memory(inputs)
         row = {"params": params, "input_fingerprint": inputs.fingerprint()}
         if provider:
@@ -106,6 +110,11 @@ class Runner:
         if self.emulated:
             row["findings"] = made.seen
         row["timing"]["kernel_ms"] = made.kernel_ms
+        if request.get("diagnose") and failed(row["verdict"]) and "relations" not in row:
+            withheld = provider.hook("withheld", request["op"], params) or ()
+            sides = {name: side for name, side in judgement.expected.items() if name not in withheld}
+            case = Failing(op, request, params, inputs, used, arena, made, sides, time.perf_counter() - begun)
+            row["diagnosis"] = diagnose(case, lambda values: self._again(op, case, provider, values, phase))
         return row, Judged(judgement.expected, made.actual)
 
     def _memory(self, inputs: Inputs) -> tuple[Arena, dict[str, Any]]:
@@ -184,6 +193,20 @@ class Runner:
             if is_unsupported(error):
                 return None, Call(unsupported=str(error))
             return None, Call(load_error=f"provider {name} did not load: {crash(error).message}")
+
+    def _again(self, op: Any, case: Failing, provider: Any, values: str, phase: Phase) -> tuple[Inputs, Call] | None:
+        """The kernel once more, on other `values` of the same case; None where the inputs are not the case's own."""
+        params = {**case.params, "values": values}
+        known = {name: params.get(name) for name in specs.axes(case.request["op"])}
+        own = op.make_inputs(case.params, Generator(case.request["seed"])).fingerprint() == case.inputs.fingerprint()
+        if not own or specs.check_params(case.request["op"], known):
+            return None
+        inputs = op.make_inputs(params, Generator(case.request["seed"]))
+        arena, used = self._memory(inputs)
+        with self._installed():
+            made = call(provider, {**case.request, "repeat": 1, "params": params}, inputs, used, arena, phase, self.emulated)
+        phase("judge")
+        return inputs, made
 
     def _resolve(self, params: dict[str, Any]) -> dict[str, Any]:
         params = dict(params)

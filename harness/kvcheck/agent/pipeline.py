@@ -96,7 +96,7 @@ def _follow(
     own = stage.build(chained)
     if own.fingerprint() == inputs.fingerprint():
         return judged.actual
-    row, again = runner.run_inputs(module, {**message, "relations": []}, stage.params, own, of, Call(), phase)
+    row, again = runner.run_inputs(module, {**message, "relations": [], "diagnose": False}, stage.params, own, of, Call(), phase)
     if row["verdict"] != "pass":
         raise RuntimeError(f"{row['verdict']} on what the kernels before it left: {row['message']}")
     return again.actual

@@ -129,6 +129,7 @@ class Case:
         params: a value for every axis of the op's SPEC; `auto` and null are left to the agent.
         repeat: how often the kernel is called in one process.
         fresh: in how many new processes.
+        diagnose: whether the fault behind a failure is looked for.
         relations: checks without an oracle, of those that the op has.
     """
 
@@ -143,6 +144,7 @@ class Case:
     repeat: int = 1
     fresh: int = 1
     relations: tuple[str, ...] = ()
+    diagnose: bool = False
 
     @property
     def variables(self) -> dict[str, str | None]:
@@ -169,4 +171,5 @@ class Case:
             "repeat": self.repeat,
             "fresh": self.fresh,
             "relations": list(self.relations),
+            "diagnose": self.diagnose,
         }

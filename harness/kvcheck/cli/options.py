@@ -41,6 +41,7 @@ Shard = Annotated[Optional[str], typer.Option("--shard", metavar="I/N", help="Ru
 Coverage = Annotated[Optional[str], typer.Option("--coverage", metavar="full|pairwise|sample:N", help="Overrides the file's coverage.")]  # noqa: UP045
 Limit = Annotated[Optional[int], typer.Option("--limit", metavar="N", min=1, help="Most points of a case file.")]  # noqa: UP045
 Memory = Annotated[Optional[float], typer.Option("--memory", metavar="GIB", min=0.1, help="Memory an agent may use on a CPU.")]  # noqa: UP045
+NoDiagnosis = Annotated[bool, typer.Option("--no-diagnosis", help="Does not look for the fault behind a failing case.")]
 Out = Annotated[Optional[Path], typer.Option("--out", metavar="DIR", help="Folder of the run; a new one under reports/ by default.")]  # noqa: UP045
 Resume = Annotated[bool, typer.Option("--resume", help="Goes on with the run in --out.")]
 Format = Annotated[Optional[list[str]], typer.Option("--format", metavar="FORMAT", help="table, markdown, json, csv; repeatable.")]  # noqa: UP045

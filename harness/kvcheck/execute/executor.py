@@ -225,7 +225,7 @@ class Executor:
 
     def _judge_once(self, case: Case, provider: str, fresh: bool = False) -> dict[str, Any] | None:
         """The row of one run of a case; in a new process that is ended afterwards where it is to be fresh."""
-        request = {**case.request(), "provider": provider}
+        request = {**case.request(), "provider": provider, "limit_s": self._timeout}
         try:
             outcome = self._run(request, world_of(provider, case.variables), case.variables, fresh)
         except StartError as error:

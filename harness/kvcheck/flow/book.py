@@ -32,7 +32,7 @@ class Book:
     def __init__(self, executor: CaseExecutor, progress: Any, options: Options, planned: Sequence[Case]):
         self._executor, self._progress, self._options = executor, progress, options
         self._planned = {case.id for case in planned}
-        self._pending: dict[tuple[str, str], Future[dict[str, Any]]] = {}
+        self._pending: dict[tuple[str, str, bool], Future[dict[str, Any]]] = {}
         self._lock = threading.Lock()
 
     def judge(self, cases: Sequence[Case]) -> list[dict[str, Any]]:
@@ -41,9 +41,10 @@ class Book:
 
     def _submit(self, case: Case) -> Future[dict[str, Any]]:
         with self._lock:
-            key = (case.id, case.provider)
-            if key in self._pending:
-                return self._pending[key]
+            key = (case.id, case.provider, case.diagnose)
+            known = self._pending.get(key) or self._pending.get((case.id, case.provider, True))
+            if known:
+                return known
             if case.id not in self._planned:
                 self._progress.add(1)
             future: Future[dict[str, Any]] = Future()

@@ -37,6 +37,7 @@ class Options:
         resume: go on with what `out` has.
         formats: what is printed.
         quiet: no progress.
+        diagnose: whether the faults behind failing cases are looked for.
         thresholds: whether a file's threshold block is searched as well.
         words: the command line as typed, for the report.
     """
@@ -62,6 +63,7 @@ class Options:
     resume: bool = False
     formats: tuple[str, ...] = ("table",)
     quiet: bool = False
+    diagnose: bool = True
     thresholds: bool = True
     words: tuple[str, ...] = field(default=())
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import kvcheck
+from kvcheck.agent.protocol import failed
 from kvcheck.cases.model import Case, CaseFile
 from kvcheck.cases.overrides import Overrides
 from kvcheck.cases.plan import load_all, plan
@@ -45,7 +48,8 @@ def run(options: Options) -> int:
     searches: list[Search] = []
     if options.thresholds and not options.only and not options.shard:
         searches = [search for file in planned.case_files if file.threshold for search in plan_searches(file)]
-    return _carry_out(options, planned.case_files, planned.cases, searches, planned.notes)
+    cases = [dataclasses.replace(case, diagnose=options.diagnose) for case in planned.cases]
+    return _carry_out(options, planned.case_files, cases, searches, planned.notes)
 
 
 def threshold(options: Options, axis: str | None, ends: tuple[int, int] | None, every: bool) -> int:
@@ -84,7 +88,7 @@ def _carry_out(options: Options, files: Sequence[CaseFile], cases: Sequence[Case
         known = {(row["id"], row["provider"]) for row in rows}
         with ThreadPoolExecutor(THREADS) as pool:
             try:
-                found = list(pool.map(lambda search: find(search, book.judge), searches))
+                found = list(pool.map(lambda search: _search(search, book, options.diagnose), searches))
             except BaseException:
                 executor.close()  # or the pool would wait for searches that nobody wants any more
                 raise
@@ -102,6 +106,17 @@ def _carry_out(options: Options, files: Sequence[CaseFile], cases: Sequence[Case
         sys.stdout.write(render.render(content, form))
     sys.stdout.write(f"\n{out}: run.json, results.csv, report.md\n" if "table" in options.formats else "")
     return exit_code(row["verdict"] for row in rows)
+
+
+def _search(search: Search, book: Book, diagnose: bool) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """One search; the first case that fails in it is run once more to be diagnosed, as a search is too many cases to look into each."""
+    entry, rows = find(search, book.judge)
+    fails = [flip["first_fail"] for flip in entry["flips"]] or [row["params"][search.axis] for row in rows if failed(row["verdict"])]
+    if diagnose and fails:
+        (again,) = book.judge([dataclasses.replace(search.case(fails[0]), diagnose=True)])
+        same = (again["id"], again["provider"], again["verdict"])
+        rows = [{**row, "diagnosis": again["diagnosis"]} if (row["id"], row["provider"], row["verdict"]) == same else row for row in rows]
+    return entry, rows
 
 
 def _plan_hash(options: Options, cases: Sequence[Case], searches: Sequence[Search]) -> str:

@@ -10,6 +10,7 @@ from kvcheck.agent import faults
 SPEC = {
     "name": "only_last_tile_cut",
     "value": "int",
+    "candidates": [64, 128, 256, 16, 32],
     "base": "torch_eager",
     "ops": ["paged_mqa_logits"],
     "sentence": "cuts rows at their limit in the last tile of V columns only; rows that end in the tile before show later tokens",

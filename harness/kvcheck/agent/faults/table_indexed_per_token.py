@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kvcheck.agent.inputs import pitch
 from kvcheck.agent.layouts import block_flat
 
 SPEC = {
@@ -17,16 +18,20 @@ SPEC = {
 
 
 def plant(function: Callable[..., Any], op: str, value: None) -> Callable[..., Any]:
-    """The kernel with the fault in it; positions past the table's width wrap, where the real kernel reads what lies there."""
+    """The kernel with the fault in it: it takes a page's first token for a token's own, as with pages of one token.
+
+    Past the row of the table it reads what lies there in memory, and page 0 past the table's end, where the real kernel may die.
+    """
 
     def kernel(**arguments: Any) -> Any:
         import torch
 
-        cache, table, size = arguments["kv_cache"], arguments["block_table"].long(), arguments["block_size"]
+        cache, table, size = arguments["kv_cache"], arguments["block_table"], arguments["block_size"]
         longest = max(int(arguments["context_lens"].max()), 1)
-        position = torch.arange(longest, device=cache.device)
-        page = table[:, position % table.shape[1]].clamp(0, cache.shape[0] - 1)
-        codes, scales = block_flat.gather(cache, (page * size + position % size).flatten())
+        words = pitch.span(table).long()
+        entry = torch.arange(len(table), device=cache.device)[:, None] * table.stride(0) + torch.arange(longest, device=cache.device)
+        page = torch.where(entry < len(words), words[entry.clamp(max=len(words) - 1)], 0).clamp(0, cache.shape[0] - 1)
+        codes, scales = block_flat.gather(cache, (page * size).flatten())
         flat = torch.zeros(len(codes), 1, 1, cache.shape[3], dtype=torch.uint8, device=cache.device)
         every = torch.arange(len(codes), device=cache.device)
         block_flat.scatter(flat, every, codes, scales)

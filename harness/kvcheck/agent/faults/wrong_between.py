@@ -10,6 +10,7 @@ from kvcheck.agent import faults
 SPEC = {
     "name": "wrong_between",
     "value": "range",
+    "candidates": "lengths",
     "base": "torch_eager",
     "ops": ["paged_mqa_logits", "topk_per_row"],
     "sentence": "every row of a sequence of A to B tokens is wrong",

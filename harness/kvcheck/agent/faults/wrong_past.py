@@ -10,6 +10,7 @@ from kvcheck.agent import faults
 SPEC = {
     "name": "wrong_past",
     "value": "int",
+    "candidates": "lengths",
     "base": "torch_eager",
     "ops": ["paged_mqa_logits", "topk_per_row"],
     "sentence": "every row of a sequence longer than V is wrong",

@@ -1,31 +1,33 @@
-"""A failed case in four lines: what is wrong, where, which case, and the command that shows it again."""
+"""A failed case in four lines, or five: what is wrong, where, what explains it, which case, and the command that shows it again."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from kvcheck.report.words import emulated, rows
+from kvcheck.report.words import diagnosis, emulated, rows
 from kvcheck.report.words.clean import clean, line
 from kvcheck.report.words.numbers import number
 
 
 def error_text(row: dict[str, Any]) -> str:
-    """Four lines about a row of run.json's `cases` that did not pass.
+    """A few lines about a row of run.json's `cases` that did not pass.
 
     Args:
         row: a row; text in it is taken as hostile.
 
     Returns:
-        text: exactly four lines, no line break at the end.
+        text: four lines, a fifth where the case was diagnosed; no line break at the end.
     """
     head, *rest = clean(row.get("message") or "").strip().split("\n")
     where = row.get("first_bad") or {}
     subject = line(row.get("output") or where.get("output") or row.get("op") or "case", 60)
     dispatch = f" ({line(row['dispatch'], 400)})" if row.get("dispatch") else ""
+    cause = diagnosis.explained(row)
     return "\n".join(
         [
             f"{rows.verdict(row).upper()} {subject}: {line(head, 400) or 'no message'}",
             f"  {_evidence(row, where, rest)}",
+            *([f"  {cause}"] if cause else []),
             f"  case {line(row.get('id'), 400)} seed {number(row.get('seed'))}, provider {rows.provider(row)}{dispatch}",
             f"  again: {rows.again(row)}",
         ]
