@@ -10,6 +10,8 @@ import torch
 from kvcheck.agent import main, specs
 from kvcheck.agent.protocol import failed
 from kvcheck.cases.plan import plan
+from kvcheck.report.words import diagnosis as words
+from kvcheck.report.words import error_text
 
 DEFAULTS = {op: {name: axis.default for name, axis in specs.axes(op).items()} for op in specs.names("ops")}
 OPS = ("paged_mqa_logits", "topk_per_row", "block_table", "mla_metadata", "mla_decode", "index_k_cache_write")
@@ -117,8 +119,8 @@ REGRESSIONS = [
 ]
 
 
-@pytest.mark.parametrize(("ref", "fault", "words"), REGRESSIONS)
-def test_public_bugs_are_named_on_their_own_cases(runner, ref, fault, words):
+@pytest.mark.parametrize(("ref", "fault", "sentence"), REGRESSIONS)
+def test_public_bugs_are_named_on_their_own_cases(runner, ref, fault, sentence):
     """BUGS 4, 5, 9 and 11."""
     data = specs.load("faults", fault).data
     told = 0
@@ -127,7 +129,7 @@ def test_public_bugs_are_named_on_their_own_cases(runner, ref, fault, words):
             row = runner.run_case(case.request() | {"provider": f"fault:{fault}", "diagnose": True}, lambda phase: None)
             if failed(row["verdict"]):
                 assert whole(row)[:1] == [fault], row["diagnosis"]
-                assert words in row["diagnosis"][0]["sentence"]
+                assert sentence in row["diagnosis"][0]["sentence"]
                 told += 1
     assert told
 
@@ -153,12 +155,12 @@ def test_a_fault_that_is_not_in_the_set_is_told_by_place_and_by_the_slot_that_wa
     (entry,) = row["diagnosis"]
     assert (entry["fault"], entry["explains"]) == (None, 0.0)
     place = ("16 of 490 promised", "wrong rows: 0 of 2", "positions 320 to 335", "whole pages of 16: 20")
-    for words in ("none of the", *place, "row 0 position 320: expected slot", "(request 0 position 48)"):
-        assert words in entry["sentence"], entry["sentence"]
+    for part in ("none of the", *place, "row 0 position 320: expected slot", "(request 0 position 48)"):
+        assert part in entry["sentence"], entry["sentence"]
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "known"),
     [
         (["out[:, 5::64] *= -3"], "wrong only where position mod 64 (tile) is 5"),
         (["out[0, 256:384] *= -3"], "whole tiles of 128: 2"),
@@ -167,10 +169,10 @@ def test_a_fault_that_is_not_in_the_set_is_told_by_place_and_by_the_slot_that_wa
         (["out[1, :90] *= -3"], "every position of those rows"),
     ],
 )
-def test_what_is_known_is_said(runner, tmp_path, body, words):
+def test_what_is_known_is_said(runner, tmp_path, body, known):
     row = diagnosed(runner, kernel(tmp_path, ["torch_eager.paged_mqa_logits(**arguments)", *body]), **SMALL)
     entry = row["diagnosis"][-1]
-    assert entry["fault"] is None and words in entry["sentence"], entry["sentence"]
+    assert entry["fault"] is None and known in entry["sentence"], entry["sentence"]
     assert "every key is read from its own slot" in entry["sentence"] or "no slot" in entry["sentence"]
 
 
@@ -197,3 +199,20 @@ def test_a_case_without_time_says_so(runner):
     message = {"op": "paged_mqa_logits", "provider": "fault:head_dropped", "params": {**DEFAULTS["paged_mqa_logits"], **SMALL}, "seed": 1}
     (entry,) = runner.run_case(message | {"diagnose": True, "diagnose_s": 1e-6}, lambda phase: None)["diagnosis"]
     assert entry["explains"] is None and entry["sentence"].startswith("not diagnosed: the case took")
+
+
+def test_the_words_name_the_fault_its_share_and_its_peers():
+    whole_ = {"fault": "a_fault", "explains": 1.0, "elements": 1048576, "sentence": "reads ids of another unit; and more"}
+    none = {"fault": None, "explains": 0.0, "elements": 10, "sentence": "none of the 9 faults that change this case explains it: row 3"}
+    assert words.explained({"diagnosis": []}) is None and words.closing([{"diagnosis": []}], str) is None
+    said = words.explained({"diagnosis": [whole_, {**whole_, "fault": "b_fault"}]})
+    assert said.startswith("explained by fault:a_fault: explains 100 % of 1,048,576 elements: reads ids of another unit")
+    assert said.endswith("(as well: b_fault)")
+    partly = {**whole_, "explains": 0.99999999}
+    assert words.explained({"diagnosis": [partly, none]}).startswith("nearest is fault:a_fault: explains almost 100 % of")
+    assert words.explained({"diagnosis": [none]}).startswith("none of the 9")
+    closing = words.closing([{"diagnosis": [whole_]}, {"diagnosis": [whole_]}, {"diagnosis": [none]}], str)
+    assert closing.startswith("Of 3 failing cases that were diagnosed, fault:a_fault explains 2 (reads ids of another unit); ")
+    assert closing.endswith("1 is explained by no fault that is known.")
+    lines = error_text({"verdict": "mismatch", "op": "x", "diagnosis": [whole_]}).split("\n")
+    assert len(lines) == 5 and lines[2].startswith("  explained by") and lines[4].startswith("  again: ")
