@@ -106,6 +106,7 @@ def test_a_case_holds_every_axis_and_asks_for_itself(file):
         "repeat": 3,
         "fresh": 2,
         "relations": ["repeat"],
+        "diagnose": False,
     }
 
 

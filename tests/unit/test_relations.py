@@ -171,3 +171,9 @@ def test_the_report_says_what_was_checked_and_what_was_refused():
     text = relations.sentence([{"relations": [entry, {"name": "repeat", "calls": 0, "notes": []}]}, {"relations": []}, {}])
     assert "in 1 case " in text and "block_size 1." in text and "pages of 16 only" in text and "repeat" not in text
     assert relations.sentence([{}, {"verdict": "mismatch"}]) is None
+
+
+def test_what_was_checked_reaches_run_json():
+    from kvcheck.flow import book
+
+    assert "relations" in book.ROW_KEYS
