@@ -118,18 +118,10 @@ call(200, torch.zeros(200, 128))
     assert "two random selections share 0.9846 at 65" in report["by_id"]["overlap_without_chance"]["sentence"]
 
 
-@pytest.mark.parametrize(
-    ("body", "found"),
-    [
-        ("call(200)\nprint('PASSED')", {"nothing_compared"}),
-        ("a, b = call(200)\nprint('difference', (a - b).abs().max().item() < 1e9)", {"sees_nothing"}),
-        ("a, b = call(200)\nassert (a - b * 2).abs().max().item() < 1, 'FAILED'", {"blames_honest"}),
-    ],
-)
-def test_what_a_conclusion_is_worth(vet, tmp_path, body, found):
+def test_a_script_that_says_the_same_of_a_wrong_kernel(vet, tmp_path):
     script = tmp_path / "reporter.py"
-    script.write_text(HEAD + body + "\n")
-    assert voids(vet(script, code=1)) == found
+    script.write_text(HEAD + "a, b = call(200)\nprint('difference', (a - b).abs().max().item() < 1e9)\n")
+    assert voids(vet(script, code=1)) == {"sees_nothing"}
 
 
 @pytest.mark.parametrize(
