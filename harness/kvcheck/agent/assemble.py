@@ -81,7 +81,7 @@ def provider(name: str, device: Any) -> Provider:
     """Loads and binds a provider.
 
     Args:
-        name: NAME, NAME:VARIANT, NAME@DIR, FILE.py or fault:NAME=VALUE+NAME.
+        name: NAME, NAME:VARIANT, NAME@DIR, FILE.py, fault:NAME=VALUE+NAME or mutant:FILE:N.
         device: torch device.
 
     Raises:
@@ -90,6 +90,8 @@ def provider(name: str, device: Any) -> Provider:
     """
     if name.startswith("fault:"):
         return _faulty(name, device)
+    if name.startswith("mutant:"):
+        return Provider(name, importlib.import_module("kvcheck.agent.providers._mutants").Mutant(name.removeprefix("mutant:")))
     if name.endswith(".py"):
         return Provider(name, _user_file(Path(name)))
     base, variant, directory = parse_provider(name)

@@ -18,6 +18,7 @@ from kvcheck.agent.inputs import pitch
 from kvcheck.agent.inputs.arena import Arena
 from kvcheck.agent.inputs.bundle import Inputs
 from kvcheck.agent.inputs.random import Generator
+from kvcheck.agent.judge.compared import compared
 from kvcheck.agent.judging import Judged, Judgement
 from kvcheck.agent.protocol import failed, is_unsupported
 
@@ -110,6 +111,8 @@ class Runner:
         if self.emulated:
             row["findings"] = made.seen
         row["timing"]["kernel_ms"] = made.kernel_ms
+        if request.get("compare"):
+            row["compared"] = compared(request["op"], params, inputs, judgement.expected, made.actual)
         if request.get("diagnose") and failed(row["verdict"]) and "relations" not in row:
             withheld = provider.hook("withheld", request["op"], params) or ()
             sides = {name: side for name, side in judgement.expected.items() if name not in withheld}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from kvcheck.cli import agent, cases, compile, doctor, list_, report, run, threshold, vet
+from kvcheck.cli import agent, cases, compile, doctor, list_, report, run, selftest, threshold, vet
 
 app = typer.Typer(
     name="kvcheck",
@@ -18,6 +18,7 @@ app.command("run")(run.run)
 app.command("threshold")(threshold.threshold)
 app.command("report")(report.report)
 app.command("compile")(compile.compile_)
+app.command("selftest")(selftest.selftest)
 app.command("vet")(vet.vet)
 app.command("doctor")(doctor.doctor)
 app.command("list")(list_.list_)

@@ -48,6 +48,10 @@ def _row(kind: str, stream: str, count: int, generator: Any) -> Any:
         return torch.where(lit, normal, torch.zeros_like(normal)).clamp(min=0).float()
     if kind == "ties":
         return normal[torch.arange(count) // 7].float()
+    if kind == "halves":
+        return generator.integers(f"{stream}/halves", count, -4, 5).float() / 2
+    if kind == "low_bits_below_zero":
+        return -_row("low_bits", stream, count, generator)
     if kind in ("narrow_band", "low_bits"):
         draw = generator.integers(f"{stream}/band", count, 0, 1024)
         return (1 + draw.double() / 102400).float() if kind == "narrow_band" else (draw + 0x3F900000).to(torch.int32).view(torch.float32)

@@ -13,6 +13,8 @@ SPEC = {
         "ties": {"doc": "blocks of seven tokens share key and scale: exact ties around the k-th value"},
         "narrow_band": {"doc": "all logits within 1 % of each other: near ties everywhere"},
         "low_bits": {"doc": "logits that differ only in the low ten bits of the fp32 scale: ties to rounding"},
+        "halves": {"doc": "-2, -1.5, ... 2: ties on both sides of 0 and of 1", "ops": ["topk_per_row"]},
+        "low_bits_below_zero": {"doc": "low_bits with a minus: numbers that sort against their bits", "ops": ["topk_per_row"]},
         "beacon_slot": {
             "doc": "logit = physical slot id, exactly: a wrong logit is the address that was read",
             "needs": {"num_heads": 5, "head_dim": 16},

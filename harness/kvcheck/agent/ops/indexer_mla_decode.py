@@ -104,7 +104,8 @@ def stages(case: dict[str, Any], generator: Any) -> Iterator[Stage]:
     tokens = lens.view(batch, -1).amax(1).tolist()
     limits = row_lengths(lens, next_n)
     table, request_ids, positions = manager_tables.build({**case, "manager_block_size": size}, tokens, generator)
-    blocks = int(table.max()) + 2
+    live = [int(row[: -(-length // size)].max()) for row, length in zip(table, tokens, strict=True) if length]  # padding may be any number
+    blocks = max(live, default=0) + 2
     width = row_width({"max_model_len": None}, max(tokens))
     rows = batch * next_n
 

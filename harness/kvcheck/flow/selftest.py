@@ -1,0 +1,247 @@
+"""What `kvcheck selftest` does: faults, mutants and honest kernels through the same agents and checks as any other case."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import kvcheck
+from kvcheck.agent import mutations, specs
+from kvcheck.agent.protocol import failed
+from kvcheck.cases.model import Case
+from kvcheck.execute.executor import Executor
+from kvcheck.execute.launch import choose_python
+from kvcheck.flow.equivalent import reason
+from kvcheck.flow.options import UsageError, check_device
+from kvcheck.flow.outcome import FAILED, PASSED
+from kvcheck.flow.selftest_cases import CASES, HONEST_ONLY, VALUES
+from kvcheck.report.progress import Progress
+
+SCHEMA = "kvcheck.selftest/1"
+FORMATS = ("table", "json")
+QUICK = 80
+"""Mutants of a quick run."""
+
+TIMEOUT = 20.0
+"""Seconds a case may take; none here is long."""
+
+THREADS = 8
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of `kvcheck selftest`.
+
+    Attributes:
+        quick: a seeded sample of the mutants.
+        device: where the cases run; mutants run where Triton does.
+        python: interpreter of the agents, or None.
+        jobs: agents at once, or None.
+        seed: of the sample and of the inputs.
+        only: faults and files of mutants to keep; none: all.
+        out: folder that gets selftest.json, or None.
+        form: table or json.
+        quiet: no progress.
+    """
+
+    quick: bool = False
+    device: str = "cpu"
+    python: str | None = None
+    jobs: int | None = None
+    seed: int = 0
+    only: tuple[str, ...] = ()
+    out: Path | None = None
+    form: str = "table"
+    quiet: bool = False
+
+
+@dataclass(frozen=True)
+class Probe(Case):
+    """A case of the selftest: with what the agent is asked besides."""
+
+    besides: dict[str, Any] = field(default_factory=dict)
+
+    def request(self) -> dict[str, Any]:
+        """The message that asks an agent to run the case."""
+        return {**super().request(), "diagnose": False, **self.besides}
+
+
+def selftest(request: Request) -> tuple[dict[str, Any], int]:
+    """Runs it.
+
+    Returns:
+        report: of schema kvcheck.selftest/1: CONTRACT's totals, and faults, mutants and honest, the rows behind them.
+        code: 0 when every fault and mutant is caught or explained and nobody honest is blamed, else 1.
+
+    Raises:
+        UsageError: the command line cannot be followed.
+    """
+    if request.form not in FORMATS:
+        raise UsageError(f"--format: expected table or json, got {request.form!r}; nearest: {specs.nearest(request.form, FORMATS)}")
+    check_device(request.device)
+    faults, honest = _faults(request), _honest(request)
+    chosen = mutants(request.quick, request.seed, request.only)
+    started, begun = datetime.datetime.now(), time.monotonic()
+    cases = sum(len(cases) for _, cases in faults) + len(honest) + len(chosen)
+    executor = Executor(request.device, choose_python(request.python), request.jobs, TIMEOUT)
+    with executor, Progress(cases, quiet=request.quiet) as progress, ThreadPoolExecutor(THREADS) as pool:
+        try:
+            executor.wait_ready()
+            waiting = [(entry, [executor.submit(case) for case in cases]) for entry, cases in faults]
+            judged = [(case, executor.submit(case)) for case in honest]
+            hunted = [pool.submit(_hunt, executor, number, mutation, request, progress) for number, mutation in chosen]
+            fault_rows = [_fault_row(entry, [_noted(future.result(), progress) for future in futures]) for entry, futures in waiting]
+            honest_rows = [_honest_row(_noted(future.result(), progress)) for _, future in judged]
+            mutant_rows = [future.result() for future in hunted]
+        except BaseException:
+            executor.close()
+            raise
+        environment = {**executor.environment, "kvcheck": kvcheck.__version__}
+    report = compose(fault_rows, mutant_rows, honest_rows)
+    report["run"] = {
+        "started": started.astimezone().isoformat(timespec="seconds"),
+        "wall_s": round(time.monotonic() - begun, 1),
+        "device": request.device,
+        "quick": request.quick,
+        "seed": request.seed,
+        "mutants_of": sum(len(mutations.of(file)) for file in mutations.files()),
+    }
+    report["environment"] = environment
+    if request.out:
+        request.out.mkdir(parents=True, exist_ok=True)
+        (request.out / "selftest.json").write_text(json.dumps(report, indent=1, allow_nan=False), encoding="utf-8")
+    return report, PASSED if sound(report) else FAILED
+
+
+def compose(faults: list[dict[str, Any]], mutants_: list[dict[str, Any]], honest: list[dict[str, Any]]) -> dict[str, Any]:
+    """The totals of CONTRACT, and the rows behind them."""
+    by_fault: dict[str, list[dict[str, Any]]] = {}
+    for row in faults:
+        by_fault.setdefault(row["fault"], []).append(row)
+    return {
+        "schema": SCHEMA,
+        "faults_total": len(by_fault),
+        "faults_caught": sum(all(row["caught_by"] for row in rows) for rows in by_fault.values()),
+        "mutants_total": len(mutants_),
+        "mutants_caught": sum(row["caught_by"] is not None for row in mutants_),
+        "mutants_equivalent": sum(row["caught_by"] is None and row["equivalent"] is not None for row in mutants_),
+        "honest_total": len(honest),
+        "honest_blamed": sum(row["verdict"] != "pass" for row in honest),
+        "faults": faults,
+        "mutants": mutants_,
+        "honest": honest,
+    }
+
+
+def sound(report: dict[str, Any]) -> bool:
+    """Whether everything wrong was noticed or is explained, and nobody honest was blamed."""
+    explained = report["mutants_caught"] + report["mutants_equivalent"] == report["mutants_total"]
+    return report["faults_caught"] == report["faults_total"] and explained and not report["honest_blamed"]
+
+
+def mutants(quick: bool, seed: int = 0, only: tuple[str, ...] = ()) -> list[tuple[int, mutations.Mutation]]:
+    """The mutants of a run, by file and place, each with its number in its file."""
+    every = [pair for file in mutations.files() if not only or file in only for pair in enumerate(mutations.of(file))]
+    if not quick or len(every) <= QUICK:
+        return every
+    drawn = random.Random(seed).sample(range(len(every)), QUICK)
+    return [every[place] for place in sorted(drawn)]
+
+
+def probes(op: str, provider: str, seed: int, cases: tuple[dict[str, Any], ...], **besides: Any) -> list[Probe]:
+    """The cases of an op for one provider, smallest first."""
+    known = {name: axis.default for name, axis in specs.axes(op).items()}
+    return [
+        Probe(id=name(op, case), case_file="selftest", op=op, provider=provider, params={**known, **case}, seed=seed, besides=besides)
+        for case in cases
+    ]
+
+
+def name(op: str, case: dict[str, Any]) -> str:
+    """`op[axis=value,...]`: what a case has beside the defaults."""
+    return f"{op}[" + ",".join(f"{axis}={json.dumps(value) if isinstance(value, list) else value}" for axis, value in case.items()) + "]"
+
+
+def _faults(request: Request) -> list[tuple[dict[str, Any], list[Probe]]]:
+    found = []
+    for fault in specs.names("faults"):
+        data = specs.load("faults", fault).data
+        if request.only and fault not in request.only:
+            continue
+        for op in data["ops"]:
+            if op in CASES:
+                asked = {"compare": True, **({"relations": [data["relation"]]} if data.get("relation") else {})}
+                cases = probes(op, f"fault:{fault}{VALUES.get(fault, '')}", request.seed, CASES[op], **asked)
+                cases += [Probe(**{**vars(case), "id": f"{case.id} twice", "repeat": 2}) for case in cases[1:2]]
+                found.append(({"fault": fault, "op": op, "sentence": data["sentence"]}, cases))
+    return found
+
+
+def _honest(request: Request) -> list[Probe]:
+    cases = []
+    for op in specs.names("ops"):
+        if request.only and op not in request.only:
+            continue
+        every = CASES.get(op, ()) + HONEST_ONLY.get(op, ())
+        cases += probes(op, "torch_eager", request.seed, every, compare=True)
+        cases += probes(op, "triton", request.seed, every[:: 2 if request.quick else 1], compare=True)
+        if op in mutations.files():
+            cases += probes(op, f"mutant:{op}:honest", request.seed, CASES[op][:: 3 if request.quick else 1])
+    return cases
+
+
+def _hunt(executor: Executor, number: int, mutation: mutations.Mutation, request: Request, progress: Progress) -> dict[str, Any]:
+    """Runs a mutant's cases until one fails."""
+    row = {
+        "mutant": mutation.name, "text": mutation.text, "op": mutation.op,
+        "provider": f"mutant:{mutation.file}:{number}", "caught_by": None, "case": None, "message": "", "equivalent": None,
+    }  # fmt: skip
+    for case in probes(mutation.op, row["provider"], request.seed, CASES[mutation.op]):
+        judged = executor.submit(case).result()
+        if failed(judged["verdict"]):
+            row.update(caught_by=_by(judged), case=case.id, message=judged["message"])
+            break
+        if judged["verdict"] != "pass":
+            row["message"] = f"{judged['verdict']}: {judged['message']}"
+    else:
+        row["equivalent"] = reason(mutation) if not row["message"] else None
+    fine = row["caught_by"] or row["equivalent"]
+    progress.done({"id": row["mutant"], "provider": row["provider"], "verdict": "pass" if fine else "mismatch"})
+    return row
+
+
+def _noted(row: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    progress.done({**row, "verdict": "pass"})
+    return row
+
+
+def _by(row: dict[str, Any]) -> dict[str, str]:
+    return {"verdict": row["verdict"], "check": row.get("check") or row["verdict"]}
+
+
+def _fault_row(entry: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Which checks caught a fault, with how many cases and the smallest of them; what others' checks say of the same outputs."""
+    caught: dict[str, dict[str, Any]] = {}
+    others: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        if failed(row["verdict"]):
+            by = caught.setdefault(_by(row)["check"], {**_by(row), "case": row["id"], "cases": 0})
+            by["cases"] += 1
+        for check, passed in (row.get("compared") or {}).items():
+            if passed is not None:
+                told = others.setdefault(check, {"judged": 0, "caught": 0})
+                told["judged"] += 1
+                told["caught"] += not passed
+    unjudged = [f"{row['verdict']}: {row['message']}" for row in rows if row["verdict"] in ("harness_error", "invalid_case", "unsupported")]
+    return {**entry, "cases": len(rows), "caught_by": list(caught.values()), "others": others, "unjudged": sorted(set(unjudged))}
+
+
+def _honest_row(row: dict[str, Any]) -> dict[str, Any]:
+    kept = ("id", "op", "provider", "verdict", "message", "compared")
+    return {key: row.get(key) for key in kept}

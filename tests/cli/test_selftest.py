@@ -1,0 +1,26 @@
+"""`kvcheck selftest`: a red row for a fault that no check catches, and totals as the contract has them."""
+
+from __future__ import annotations
+
+import json
+
+from kvcheck.flow import selftest as flow
+
+
+def test_faults_of_one_kind_are_caught_and_the_report_says_where(kvcheck, tmp_path):
+    words = ["--only", "columns_compacted", "--only", "topk_slots", "--quick", "--quiet", "--out", str(tmp_path), "--format", "json"]
+    done = kvcheck("selftest", *words)
+    report = json.loads(done.out)
+    assert done.code == 0, done.err
+    assert report == json.loads((tmp_path / "selftest.json").read_text())
+    assert (report["faults_total"], report["faults_caught"], report["honest_blamed"]) == (1, 1, 0)
+    assert report["mutants_total"] == len(flow.mutants(True, 0, ("topk_slots",))) and report["honest_total"] >= 6
+    assert report["mutants_caught"] + report["mutants_equivalent"] == report["mutants_total"]
+    (row,) = report["faults"]
+    assert row["caught_by"][0]["check"] == "exact" and row["caught_by"][0]["case"].startswith("topk_slots[rows=5,topk=9")
+    assert row["others"]["set_match"]["caught"] == 0 < row["others"]["allclose"]["caught"]
+
+
+def test_a_mistyped_format_is_a_usage_error(kvcheck):
+    done = kvcheck("selftest", "--format", "jsn")
+    assert done.code == 2 and "nearest: json" in done.err
