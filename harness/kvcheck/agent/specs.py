@@ -191,7 +191,7 @@ def check_params(op: str, params: dict[str, Any]) -> list[Problem]:
     """Every reason why a fully resolved case cannot be; empty when it can."""
     known = axes(op)
     problems = [Problem(n, f"an axis of {op}", repr(n), nearest(n, known)) for n in params if n not in known]
-    problems += [Problem(n, "a value", "none given") for n in known if n not in params]
+    problems += [Problem(n, "a value", "none given") for n in known if n not in params and n not in COMMON]
     problems += [p for n, v in params.items() if n in known and (p := check_value(known[n], v))]
     if problems:
         return problems
