@@ -10,7 +10,7 @@ import sys
 import pytest
 import torch
 
-from kvcheck.agent import environment
+from kvcheck.agent import environment, specs
 from kvcheck.execute import zipapp
 
 
@@ -28,7 +28,7 @@ def talk(archive, *options, requests=()):
 
 
 def test_an_agent_answers_in_order_with_the_tickets_it_was_given(archive):
-    params = {"batch": 1, "next_n": 1, "context_len": 40, "max_model_len": None, "topk": 8, "values": "gaussian", "poison": "auto"}
+    params = {**{name: axis.default for name, axis in specs.axes("topk_per_row").items()}, "context_len": 40, "topk": 8}
     ask = {"type": "case", "op": "topk_per_row", "provider": "torch_eager", "params": params, "seed": 3}
     unknown = {"type": "case", "op": "no_such_op", "provider": "torch_eager", "params": {}, "seed": 3, "ticket": 2}
     said = talk(archive, "--device", "cpu", requests=[{**ask, "ticket": 1}, unknown, {"type": "lunch", "ticket": 3}, {"type": "exit"}])

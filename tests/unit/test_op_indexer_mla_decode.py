@@ -39,6 +39,7 @@ def judge():
         {},
         {"context_len": [0, 33], "next_n": 1, "kv_format": "fp16"},
         {"block_size": 1, "block_table": "interleaved", "poison": "nan"},
+        {"context_len": [70, 66], "block_table": "shared_prefix"},
         {"kv_dtype": "e4m3fnuz", "scale_format": "fp32", "poison": "none"},
     ],
 )

@@ -67,6 +67,8 @@ def check_precision(text: str, file: str, line: int | None, key: str) -> list[Fa
     except ValueError as error:
         head = text.partition("+")[0]
         near = head if head in precision.MODELS else specs.nearest(head, precision.MODELS)
-        expected = f"{precision.PROBE}, or one of {', '.join(precision.MODELS)}, with +u_k=, +u_s= or +u_out=; mla takes {', '.join('+' + key + '=' for key in precision.MODIFIERS['attention'])}"
+        attention = ", ".join(f"+{modifier}=" for modifier in precision.MODIFIERS["attention"])
+        models = ", ".join(precision.MODELS)
+        expected = f"{precision.PROBE}, or one of {models}, with +u_k=, +u_s= or +u_out=; mla takes {attention}"
         return [Fault(file, line, key, expected, quote(text), near, str(error) if head in precision.MODELS else None)]
     return []

@@ -77,8 +77,8 @@ def cache_codes(evidence: Evidence) -> Finding | None:
     where = _place(evidence, token, dim, int(nearest[token, dim]), int(codes[token, dim]))
     numbers = [fp8.decode(side[token, dim][None], evidence.case["kv_dtype"]).item() for side in (nearest, codes)]
     message = (
-        f"{count} of {bad.numel()} codes in {int(bad.any(1).sum())} of {len(bad)} tokens are none that k / scale rounds to: first {numbers[1]} "
-        f"for {numbers[0]}; {evidence.metrics['codes_differ'] - count} more differ from the nearest where that is right"
+        f"{count} of {bad.numel()} codes in {int(bad.any(1).sum())} of {len(bad)} tokens are none that k / scale rounds to: "
+        f"first {numbers[1]} for {numbers[0]}; {evidence.metrics['codes_differ'] - count} more differ from the nearest where that is right"
     )
     return Finding("mismatch", "cache_codes", message, evidence.output, where, count, bad.numel())
 

@@ -8,9 +8,8 @@ from typing import Any
 
 from kvcheck.agent.inputs import attention, manager_tables
 from kvcheck.agent.inputs.bundle import Inputs, context_lens, row_lengths, row_width
-from kvcheck.agent.inputs.index_cache import poison_token
-from kvcheck.agent.inputs.latent_cache import poison_row
-from kvcheck.agent.layouts import block_flat, fp8, mla
+from kvcheck.agent.inputs.decode_path import index_pool, latents, owners, packed
+from kvcheck.agent.layouts import fp8
 
 SPEC = {
     "op": "indexer_mla_decode",
@@ -109,6 +108,8 @@ def stages(case: dict[str, Any], generator: Any) -> Iterator[Stage]:
     width = row_width({"max_model_len": None}, max(tokens))
     rows = batch * next_n
 
+    same = owners(table, request_ids, positions, size)
+
     def slots(_: dict) -> Inputs:
         sizes = dict.fromkeys(("manager_block_size", "kernel_block_size", "storage_block_size"), size)
         return Inputs(
@@ -120,7 +121,7 @@ def stages(case: dict[str, Any], generator: Any) -> Iterator[Stage]:
         )
 
     def write(done: dict) -> Inputs:
-        keys = generator.normal("index keys", len(positions) * case["index_head_dim"]).view(len(positions), -1).float() / UNIT
+        keys = generator.normal("index keys", len(positions) * case["index_head_dim"]).view(len(positions), -1).float()[same] / UNIT
         before, owned = index_pool(case, blocks, done["block_table", "slots"])
         return Inputs(
             tensors={"k": keys.bfloat16(), "slot_mapping": done["block_table", "slots"]},
@@ -215,66 +216,3 @@ def stages(case: dict[str, Any], generator: Any) -> Iterator[Stage]:
     yield Stage("topk_per_row", select, {**case, "max_model_len": width})
     yield Stage("topk_slots", global_slots, dict(case))
     yield Stage("mla_decode", attend, {**case, "page_size": 1, "empty_row": "zero_inf", "values": "gaussian", "selection": "topk"})
-
-
-def packed(kv_slots: Any) -> tuple[Any, Any]:
-    """The rows of a selection as lists: what stands before a row's first -1.
-
-    Args:
-        kv_slots: [rows, topk] int32.
-
-    Returns:
-        kv_indptr: [rows + 1] int32.
-        kv_indices: [entries + 1] int32. The last one is padding.
-    """
-    import torch
-
-    counts = (kv_slots >= 0).int().cumprod(1).sum(1)
-    indptr = torch.cat((torch.zeros(1, dtype=torch.int64), counts.cpu().cumsum(0)))
-    entries = [row[:count] for row, count in zip(kv_slots.cpu(), counts.tolist(), strict=True)]
-    return indptr.to(torch.int32), torch.cat([*entries, torch.zeros(1, dtype=torch.int32)]).to(torch.int32)
-
-
-def index_pool(case: dict[str, Any], blocks: int, slots: Any) -> tuple[Any, Any]:
-    """The index-K cache before anything is written, and what the tokens will own of it.
-
-    Args:
-        case: resolved params.
-        blocks: pages.
-        slots: [tokens] int64. Slot of each token, -1 for none.
-
-    Returns:
-        before: [blocks, block_size, 1, index_head_dim + 4] uint8. Poison.
-        owned: [blocks, block_size, 1, index_head_dim + 4] bool.
-    """
-    import torch
-
-    size, dim = case["block_size"], case["index_head_dim"]
-    every = torch.arange(blocks * size)
-    codes, scale = poison_token("finite_beacon" if case["poison"] == "none" else case["poison"], dim, case["kv_dtype"])
-    before, owned = (torch.zeros(blocks, size, 1, dim + 4, dtype=torch.uint8) for _ in range(2))
-    block_flat.scatter(before, every, codes.repeat(len(every), 1), torch.full((len(every),), scale))
-    mine = slots[slots >= 0].cpu()
-    ones = torch.full((len(mine),), 0x01010101, dtype=torch.int32).view(torch.float32)
-    block_flat.scatter(owned, mine, torch.ones(len(mine), dim, dtype=torch.uint8), ones)
-    return before, owned.bool()
-
-
-def latents(case: dict[str, Any], slots: int, generator: Any, owned: Any) -> Any:
-    """The latent cache: each live token's latent at its slot, poison elsewhere.
-
-    Args:
-        case: resolved params.
-        slots: tokens that the cache holds.
-        generator: an `inputs.random.Generator`.
-        owned: [tokens] int64. Slot of each token, -1 for none.
-
-    Returns:
-        kv_cache: [slots, 1, 1, row_bytes] uint8.
-    """
-    owned = owned.cpu().long()
-    kind = "finite_beacon" if case["poison"] == "none" else case["poison"]
-    cache = poison_row(kind, case["kv_format"], case["head_dim"]).repeat(slots, 1)
-    numbers = attention.latents("gaussian", case["head_dim"], generator, "latents", 0, len(owned))
-    cache[owned[owned >= 0]] = mla.encode(numbers[owned >= 0], case["kv_format"], 1.0)
-    return cache.view(slots, 1, 1, -1)
