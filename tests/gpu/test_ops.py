@@ -69,6 +69,15 @@ def test_a_kernel_that_decides_on_the_host_is_wrong_when_replayed(runner, tmp_pa
     assert row["verdict"] == "mismatch" and "metamorphic" not in row["also_failed"]
 
 
+def test_rows_past_2_to_the_31_bytes_that_are_dropped_are_unwritten(runner):
+    from kvcheck.cases.plan import plan
+
+    (case,) = plan(["regressions/aiter_4244_row_offset"]).cases
+    for provider, verdict in (("fault:rows_past_offset_dropped=2147483648", "unwritten"), ("triton", "pass")):
+        row = runner.run_case({**case.request(), "provider": provider}, lambda phase: None)
+        assert row["verdict"] == verdict, row["message"]
+
+
 HIGH = {"num_blocks": 300_000, "block_table": "high_ids", "context_len": 4096, "num_heads": 32, "block_size": 64}
 
 

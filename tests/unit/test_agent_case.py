@@ -58,6 +58,7 @@ FAULTS = {
     "only_last_tile_cut": ("nonfinite", {"context_len": 301, "max_model_len": 320, "next_n": 3}),
     "next_token_scale": ("mismatch", {}),
     "pages_taken_as_adjacent": ("nonfinite", {"cache": "pitched"}),
+    "rows_past_offset_dropped": ("unwritten", {}),
     "row_limits_reversed": ("nonfinite", {}),
     "stored_past_row": ("out_of_bounds_write", {"context_len": 300}),
     "table_indexed_per_token": ("mismatch", {}),

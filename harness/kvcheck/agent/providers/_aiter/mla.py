@@ -3,7 +3,7 @@
 Dense (page_size 16 and above): aiter.ops.triton.attention.mla.mla_decode_fwd. It returns no lse: that is put together here from the
 partial sums that the same kernel leaves with skip_reduce=True. Token slots (page_size 1, one query token a request):
 unified_attention_sparse_mla, whose lists are as wide as the longest, -1 past a row's end; it has no lse, which is withheld from the
-judge, and a row without a token is NaN.
+judge, and a row without a token is NaN. On ROCm the installed package's assembly is called instead (mla_asm.py).
 
 Source: ROCm/aiter@e4048607a5 aiter/ops/triton/attention/mla.py, unified_attention_sparse_mla.py; op_tests/triton_tests/attention.
 """
@@ -17,8 +17,9 @@ from typing import Any
 import torch
 
 from kvcheck.agent.protocol import Unsupported
-from kvcheck.agent.providers._aiter import shim
+from kvcheck.agent.providers._aiter import mla_asm, shim
 
+ASSEMBLY = "aiter.mla"
 DENSE = "aiter.ops.triton.attention.mla"
 SPARSE = "aiter.ops.triton.attention.unified_attention_sparse_mla"
 LN_2 = 0.6931471805599453
@@ -44,7 +45,11 @@ def attach(made: Any) -> Any:
         return f"mla+u_p={kind}+u_out={kind}"
 
     def withheld(op: str, params: dict[str, Any]) -> tuple[str, ...]:
-        return ("lse",) if op == "mla_decode" and params["page_size"] == 1 else ()
+        if op != "mla_decode":
+            return ()
+        if made.machine.rocm:
+            return () if mla_asm.has_lse(_module(ASSEMBLY).mla_decode_fwd) else ("lse",)
+        return ("lse",) if params["page_size"] == 1 else ()
 
     made.mla_decode = functools.partial(_mla_decode, made, ran)
     made.dispatch, made.precision, made.withheld = dispatch, precision, withheld
@@ -76,6 +81,13 @@ def _mla_decode(
     pages = (kv_indptr[1:] - kv_indptr[:-1]).long()
     lens = torch.where(pages > 0, (pages - 1) * page_size + last_page_len, 0)
     _refuse(made, kv_format, dim, head_dim_v)
+    if made.machine.rocm:
+        ran["said"] = f"{ASSEMBLY}.mla_decode_fwd (assembly)"
+        mla_asm.call(
+            _module(ASSEMBLY).mla_decode_fwd, q, kv_cache, kv_indptr, kv_indices, last_page_len, page_size=page_size,
+            softmax_scale=softmax_scale, kv_format=kv_format, num_splits=num_splits, out=out, lse=lse,
+        )  # fmt: skip
+        return
     sparse = page_size == 1
     wide = torch.full((batch, max(int(pages.max()), 1)), -1 if sparse else 0, dtype=torch.int32, device=q.device)
     inside = torch.arange(wide.shape[1], device=q.device) < pages[:, None]
@@ -128,7 +140,9 @@ def _refuse(made: Any, kv_format: str, dim: int, head_dim_v: int) -> None:
     if not made.plain:
         raise Unsupported(f"aiter:{made.variant} is a way to score the indexer's keys; MLA is called through plain aiter")
     if made.machine.rocm:
-        raise Unsupported("aiter's Triton MLA has not been tried on a real AMD card here")
+        if made.source.directory is not None:
+            raise Unsupported("aiter's assembly MLA needs the installed package: a checkout has nothing built")
+        return
     if kv_format == "fp8_656":
         raise Unsupported("aiter's Triton MLA does not read 656-byte tokens")
     if dim == head_dim_v or head_dim_v & (head_dim_v - 1) or (dim - head_dim_v) & (dim - head_dim_v - 1):
