@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+
 import pytest
 
 from kvcheck.agent import specs
@@ -70,13 +74,19 @@ def test_planted_faults_are_caught(runner, fault):
     assert row["verdict"] in ("mismatch", "nonfinite", "out_of_bounds_write")
 
 
-def test_a_lost_context_is_the_kernels_crash(runner, tmp_path):
-    """Last in the file: the process has no device afterwards, which is why an agent says so and is started again."""
+def test_a_lost_context_is_the_kernels_crash(tmp_path):
+    """In a process of its own: it has no device afterwards, which is why an agent says so and is started again."""
     wild = tmp_path / "wild.py"
     wild.write_text(
         "import torch, triton, triton.language as tl\n"
         "@triton.jit\ndef k(p, n):\n    tl.store(p + n, 1.0)\n"
         "def paged_mqa_logits(*, out, **rest):\n    k[(1,)](out, 1 << 40)\n"
     )
-    row = judge(runner, str(wild), context_len=64)
-    assert row["verdict"] == "crash" and row["premise"] == "unknown"
+    code = (
+        "import json, sys, torch\nfrom kvcheck.agent import environment, main\n"
+        "device = torch.device('cuda', 0)\nrunner = main.Runner(device, environment.collect(device)['device'])\n"
+        "row = runner.run_case(json.loads(sys.argv[1]), lambda phase: None)\nprint(json.dumps([row['verdict'], row['premise']]))\n"
+    )
+    message = {"op": "paged_mqa_logits", "provider": str(wild), "params": {**LOGITS, "context_len": 64}, "seed": 42}
+    done = subprocess.run([sys.executable, "-c", code, json.dumps(message)], capture_output=True, text=True, check=False)
+    assert json.loads(done.stdout.splitlines()[-1]) == ["crash", "unknown"], done.stderr[-1000:]

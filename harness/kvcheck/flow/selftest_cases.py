@@ -116,5 +116,11 @@ HONEST_ONLY: dict[str, tuple[dict[str, Any], ...]] = {
 }
 """Cases that honest kernels are held to besides: ties and near ties, and the whole path."""
 
-VALUES = {"wrong_past": "=20", "wrong_between": "=20-400", "only_last_tile_cut": "=128", "head_dropped_at_block_size": "=64"}
+VALUES = {
+    "wrong_past": "=20",
+    "wrong_between": "=20-400",
+    "only_last_tile_cut": "=128",
+    "head_dropped_at_block_size": "=64",
+    "rows_past_offset_dropped": "=100",
+}
 """What a fault that takes a value is planted with."""
