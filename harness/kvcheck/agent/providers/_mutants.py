@@ -16,8 +16,6 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch
-
 from kvcheck.agent import mutations
 
 HONEST = "honest"
@@ -69,7 +67,7 @@ def held() -> Iterator[None]:
     extents: list[tuple[int, int]] = []
 
     def launched(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        extents[:] = [_extent(tensor) for tensor in (*arguments, *keywords.values()) if isinstance(tensor, torch.Tensor)]
+        extents[:] = [_extent(tensor) for tensor in (*arguments, *keywords.values()) if hasattr(tensor, "data_ptr")]
         return launch(self, *arguments, **keywords)
 
     def loaded(self: Any, ptrs: Any, mask: Any, *rest: Any) -> Any:
@@ -96,7 +94,7 @@ def _hold(ptrs: Any, mask: Any, extents: list[tuple[int, int]], what: str) -> No
         raise StrayAccess(f"the kernel {what} {high - low} bytes that lie in none of the {len(extents)} tensors it was given")
 
 
-def _extent(tensor: torch.Tensor) -> tuple[int, int]:
+def _extent(tensor: Any) -> tuple[int, int]:
     """First byte of a view, and one past its last."""
     begin = tensor.data_ptr()
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
