@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from typer.testing import CliRunner
 
 from kvcheck.cases import builtin
 from kvcheck.cases.errors import CaseFileError
 from kvcheck.cases.load import load
 from kvcheck.cases.plan import plan
-from kvcheck.cli.main import app
 from kvcheck.flow import from_config
 from kvcheck.flow.options import UsageError
 
@@ -103,7 +104,9 @@ def test_every_model_has_its_file():
 
 
 def run(*arguments: str):
-    return CliRunner().invoke(app, ["cases", "from-config", *arguments])
+    command = [sys.executable, "-m", "kvcheck.cli.main", "cases", "from-config", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return SimpleNamespace(exit_code=done.returncode, output=done.stdout + done.stderr)
 
 
 def test_every_missing_key_is_named_with_the_file(tmp_path):

@@ -23,12 +23,12 @@ def from_config(
     config: Annotated[Path, typer.Argument(metavar="CONFIG.json", help="config.json of a Hugging Face model.")],
     tp: Annotated[int, typer.Option("--tp", metavar="N", help="Ranks that the attention heads are split over.")] = 1,
     kv_cache_dtype: Annotated[
-        str, typer.Option(metavar="NAME", help="Latent cache: auto, bfloat16, float16, fp8, fp8_e4m3 or fp8_ds_mla.")
+        str, typer.Option("--kv-cache-dtype", metavar="NAME", help="Latent cache: auto, bfloat16, float16, fp8, fp8_e4m3 or fp8_ds_mla.")
     ] = "auto",
-    block_size: Annotated[int, typer.Option(metavar="N", help="Tokens a page.")] = 64,
-    scale: Annotated[int, typer.Option(metavar="N", help="Divides contexts and top-k, never heads and widths.")] = 1,
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="Prefix of the case names; the model's without it.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write the case file; printed without it.")] = None,
+    block_size: Annotated[int, typer.Option("--block-size", metavar="N", help="Tokens a page.")] = 64,
+    scale: Annotated[int, typer.Option("--scale", metavar="N", help="Divides contexts and top-k, never heads and widths.")] = 1,
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Prefix of the case names; the model's without it.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to write the case file; printed without it.")] = None,
 ) -> None:
     """Writes a case file with the shapes of a model."""
     from kvcheck.flow import from_config as flow
