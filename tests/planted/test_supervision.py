@@ -57,7 +57,7 @@ def executor(child_file):
     # One world for all of them: a process that survived one provider judges the next, which is harder on it, and quicker.
     patch = pytest.MonkeyPatch()
     patch.setenv("KVCHECK_TEST_CHILD", str(child_file))
-    patch.setattr("kvcheck.execute.executor.world_of", lambda provider: "shared")
+    patch.setattr("kvcheck.execute.executor.world_of", lambda provider, variables=None: "shared")
     with Executor(device="cpu", jobs=1, timeout=6.0, startup_timeout=120.0, memory_limit=512 * MIB) as opened:
         opened.wait_ready()
         yield opened

@@ -24,5 +24,5 @@ def test_heads_that_are_no_power_of_two_are_refused(judge):
 
 def test_the_wheel_counts_tiles_from_zero(judge):
     """Its loop ends at the multiple of 128 below ke, and begins at ks: past ke by up to 127 columns, and the rest is shifted."""
-    (row,) = judge("aiter", [{**SHAPE, "rows": 3, "tokens": 700, "window": "packed"}], "mqa_logits")
+    row, *_ = judge("aiter", [{**SHAPE, "rows": 3, "tokens": 700, "window": "packed"}], "mqa_logits")  # it may die behind its answer
     assert row.verdict in ("nonfinite", "crash"), row.message
