@@ -28,7 +28,14 @@ TOOLS = ["pytest>=8.0", "pytest-timeout>=2.3", "hypothesis>=6.100"]
 # pandas 2.0 was built before numpy 2 and does not say so.
 BESIDE_THE_OLDEST = ["numpy<2"]
 TORCH_SIDE = {"torch", "triton", "numpy", "aiter", "kvcheck_references"}
-START_ONE_WITH_TORCH = ("test_kernels_", "test_execute_launch", "test_execute_zipapp", "test_honest", "test_relations")
+START_ONE_WITH_TORCH = (
+    "test_kernels_",
+    "test_execute_launch",
+    "test_execute_zipapp",
+    "test_honest",
+    "test_relations",
+    "test_regressions_indexer",
+)
 """Beginnings of the test files that import no torch themselves, but start a process that does."""
 SHARED_WITH_THE_AGENT = {"kvcheck.agent.protocol", "kvcheck.agent.specs", "kvcheck.agent.precision"}
 
