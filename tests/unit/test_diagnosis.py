@@ -17,8 +17,8 @@ DEFAULTS = {op: {name: axis.default for name, axis in specs.axes(op).items()} fo
 OPS = ("paged_mqa_logits", "topk_per_row", "block_table", "mla_metadata", "mla_decode", "index_k_cache_write")
 CASES_A_FAULT = 2
 TRIES = 40
-RARE = {"repeated_slots_once"}
-"""Shows itself where a list names a slot twice, which no table here does."""
+RARE = {"repeated_slots_once", "rows_past_offset_dropped"}
+"""Show themselves where a list names a slot twice, which no table here does, and where the output is larger than 2 GiB."""
 SIZES = [(1152, 1152, 128, 4), (64, 64, 64, 1), (128, 64, 128, 1), (640, 640, 160, 4), (256, 64, 32, 1), (640, 64, 640, 1)]
 BLOCKS = ("manager_block_size", "kernel_block_size", "storage_block_size", "tokens_per_state")
 REFUSED = (640, 96, 64, 1)
@@ -78,7 +78,8 @@ def drawn(op, draw):
 
 def named(name, draw):
     """A fault with a value."""
-    low = draw.choice([16, 64, 100])
+    told = specs.load("faults", name).data.get("candidates")
+    low = draw.choice(told if isinstance(told, list) else [16, 64, 100])
     return name + {"int": f"={low}", "range": f"={low}-{low + 60}", None: ""}[specs.load("faults", name).data["value"]]
 
 
