@@ -252,3 +252,12 @@ def test_precision_can_be_probed(runner, tmp_path, bits, model):
     file.write_text(NARROW.replace("BITS", str(bits)))
     row = judge(runner, str(file), request={"precision": "probe"}, context_len=[300], num_heads=4, block_size=16, topk=64)
     assert row["precision"] == model and (row["verdict"] == "pass") == (bits > 5), row["message"]
+
+
+def test_a_value_error_of_the_judge_is_ours_and_no_invalid_case(runner, monkeypatch):
+    def broken(*_):
+        raise ValueError("of the harness")
+
+    monkeypatch.setattr("kvcheck.agent.judging.Judgement.judge", broken)
+    with pytest.raises(ValueError, match="of the harness"):  # the agent's loop makes it a harness_error
+        judge(runner, **SMALL)

@@ -64,14 +64,15 @@ class Runner:
         phase("inputs")
         params = self._resolve(request["params"])
         op = importlib.import_module(f"kvcheck.agent.ops.{request['op']}")
-        try:
-            if "stages" in op.SPEC:
-                row = pipeline.run(self, op, request, params, provider, made, phase)
-            else:
-                inputs = op.make_inputs(params, Generator(request["seed"]))
-                row, _ = self.run_inputs(op, request, params, inputs, provider, made, phase)
+        generator = Generator(request["seed"])
+        try:  # a ValueError of the inputs alone says that the case cannot be
+            built = list(op.stages(params, generator)) if "stages" in op.SPEC else op.make_inputs(params, generator)
         except ValueError as error:
             return {**_blank("invalid_case", str(error)), "params": params, "premise": "fails"}
+        if isinstance(built, list):
+            row = pipeline.run(self, op, request, params, built, provider, made, phase)
+        else:
+            row, _ = self.run_inputs(op, request, params, built, provider, made, phase)
         row["timing"]["total_ms"] = (time.perf_counter() - started) * 1e3
         return row
 

@@ -14,7 +14,6 @@ import torch
 
 from kvcheck.agent import assemble
 from kvcheck.agent.calling import Call
-from kvcheck.agent.inputs.random import Generator
 from kvcheck.agent.protocol import NOT_JUDGED
 
 Values = dict[tuple[str, str], Any]
@@ -25,7 +24,14 @@ SHOWN = ("verdict", "check", "message", "first_bad", "precision", "dispatch", "r
 
 
 def run(
-    runner: Any, op: Any, request: dict[str, Any], params: dict[str, Any], provider: Any, made: Call, phase: Callable[[str], None]
+    runner: Any,
+    op: Any,
+    request: dict[str, Any],
+    params: dict[str, Any],
+    stages: list[Any],
+    provider: Any,
+    made: Call,
+    phase: Callable[[str], None],
 ) -> dict[str, Any]:
     """Judges one case of a pipeline.
 
@@ -34,15 +40,13 @@ def run(
         op: the pipeline's module.
         request: a `case` message.
         params: resolved params.
+        stages: the op's stages of the case.
         provider: the bound provider, or None.
         made: what came of loading it.
         phase: told the phase that begins.
 
     Returns:
         row: that of the first wrong stage, or of the last; `stages` has a line for each, `travel` says what reached the output.
-
-    Raises:
-        ValueError: the case cannot be.
     """
     provider = provider and provider.piecewise
     if provider and not any(provider.has(name) for name in op.SPEC["stages"]):
@@ -53,7 +57,7 @@ def run(
     rows: list[dict[str, Any]] = []
     wrong: str | None = None
     lost: str | None = None
-    for stage in op.stages(params, Generator(request["seed"])):
+    for stage in stages:
         module = importlib.import_module(f"kvcheck.agent.ops.{stage.op}")
         message = {**request, "op": stage.op, "precision": None}
         of = _of(provider, stage.op, runner) if provider else None

@@ -6,8 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-EMULATED_UNITS = {"gfx942": 304, "gfx950": 256}
-"""Compute units of MI300X and MI355X, where Triton compiles for them and no card answers."""
+from kvcheck.agent.chips import chip
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,8 @@ def current(device: Any) -> Target:
         found = triton.runtime.driver.active.get_current_target()
     except RuntimeError:  # no driver is active: a CPU alone
         return Target("interpreter", "cpu", 1)
-    return Target(found.backend, found.arch if found.backend == "hip" else f"sm_{found.arch}", EMULATED_UNITS.get(found.arch, 1))
+    name = found.arch if found.backend == "hip" else f"sm_{found.arch}"
+    return Target(found.backend, name, chip(name).units)
 
 
 def native_fp8(device: Any) -> tuple[str, ...]:
