@@ -154,12 +154,7 @@ class Judgement:
             row["precision"] = f"{model.name} ({origin})"
             return importlib.import_module(f"{expectations.__name__}.{name}").expected(self.inputs, tensors, model)
         given = {key: pitch.copied(self.inputs.initial[key], self.device) for key in self.inputs.initial}
-        value = assemble.reference(name)(**tensors, **self.inputs.scalars, **_seats(self.inputs, given), alloc=None)
-        if not isinstance(value, (tuple, list, dict)):
-            value = (value,)
-        if not isinstance(value, dict):
-            value = dict(zip(self.inputs.outputs, value, strict=True))
-        return {key: (each, None) for key, each in value.items()}
+        return {key: (each, None) for key, each in referenced(name, self.inputs, tensors, given).items()}
 
     def _model(self) -> tuple[Any, str]:
         """The precision model of a case, and where it is from: given, probed, declared or assumed."""
@@ -186,6 +181,21 @@ def _digest(evidence: list[Evidence]) -> str:
         kept = each.actual[each.inside()].contiguous().cpu()
         digest.update(memoryview(kept.view(torch.uint8).numpy()))
     return digest.hexdigest()[:16]
+
+
+def referenced(op: str, inputs: Any, tensors: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """What the reference of an op leaves, by output.
+
+    Args:
+        op: its name.
+        inputs: the call.
+        tensors: its tensors, on one device.
+        given: what an in-place output holds before, there too.
+    """
+    value = assemble.reference(op)(**tensors, **inputs.scalars, **_seats(inputs, given), alloc=None)
+    if isinstance(value, dict):
+        return value
+    return dict(zip(inputs.outputs, value if isinstance(value, (tuple, list)) else (value,), strict=True))
 
 
 def _seats(inputs: Any, given: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import torch
 
 from kvcheck.agent import assemble
 from kvcheck.agent.calling import Call
+from kvcheck.agent.judging import referenced
 from kvcheck.agent.protocol import NOT_JUDGED
 
 Values = dict[tuple[str, str], Any]
@@ -109,12 +110,7 @@ def _follow(
 def _reference(stage: Any, chained: Values) -> dict[str, Any]:
     """What the reference leaves on what a wrong stage left."""
     inputs = stage.build(chained)
-    names = list(inputs.outputs)
-    seats = {"out": inputs.initial.get(names[0])} if len(names) == 1 else {name: inputs.initial.get(name) for name in names}
-    value = assemble.reference(stage.op)(**inputs.tensors, **inputs.scalars, **seats, alloc=None)
-    if isinstance(value, dict):
-        return value
-    return dict(zip(names, value if isinstance(value, (tuple, list)) else (value,), strict=True))
+    return referenced(stage.op, inputs, inputs.tensors, inputs.initial)
 
 
 def _row(
