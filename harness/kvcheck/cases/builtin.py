@@ -45,9 +45,10 @@ def find(text: str) -> Found:
         CaseFileError: no such file, or several.
     """
     try:
-        if text and Path(text).is_file() and (text.endswith(SUFFIXES) or "/" in text):
-            return Found(text, Path(text))
-    except (OSError, ValueError):  # a name too long, or one that holds a null byte, is no file
+        path = Path(text).expanduser()  # run.json writes the user's folder as `~`
+        if text and path.is_file() and (text.endswith(SUFFIXES) or "/" in text):
+            return Found(text, path)
+    except (OSError, ValueError, RuntimeError):  # no such user, a name too long, or one that holds a null byte, is no file
         pass
     name = text
     for suffix in SUFFIXES:

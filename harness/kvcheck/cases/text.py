@@ -56,15 +56,17 @@ for _tag, _pattern, _first in (
     _Loader.add_implicit_resolver(TAG + _tag, re.compile(_pattern), list(_first))
 
 
-def parse(raw: bytes, file: str) -> tuple[list[Document], list[Fault]]:
+def parse(raw: bytes, file: str, what: str = "a case file", listed: bool = False) -> tuple[list[Document], list[Fault]]:
     """The documents of a YAML file and everything that is wrong with them as YAML.
 
     Args:
         raw: content of the file.
         file: its name in messages.
+        what: what it is, in messages.
+        listed: whether a document is a list, which becomes `entries`, and not keys and values.
     """
     if len(raw) > MAX_BYTES:
-        return [], [Fault(file, None, "", f"a case file of at most {MAX_BYTES} bytes", f"{len(raw)} bytes")]
+        return [], [Fault(file, None, "", f"{what} of at most {MAX_BYTES} bytes", f"{len(raw)} bytes")]
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -74,7 +76,7 @@ def parse(raw: bytes, file: str) -> tuple[list[Document], list[Fault]]:
     faults: list[Fault] = []
     try:
         for node in yaml.compose_all(text, Loader=_Loader):
-            _read(node, file, documents, faults)
+            _read(node, file, documents, faults, what, listed)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = " ".join(part for part in (error.context, error.problem) if part)
@@ -85,19 +87,20 @@ def parse(raw: bytes, file: str) -> tuple[list[Document], list[Fault]]:
     except RecursionError:
         faults.append(Fault(file, None, "", f"values nested at most {MAX_DEPTH} deep", "deeper nesting"))
     if not documents and not faults:
-        faults.append(Fault(file, 1, "", "a case file", "an empty file", "_template.yaml explains every key"))
+        faults.append(Fault(file, 1, "", what, "an empty file", None if listed else "_template.yaml explains every key"))
     return documents, faults
 
 
-def _read(node: Any, file: str, documents: list[Document], faults: list[Fault]) -> None:
+def _read(node: Any, file: str, documents: list[Document], faults: list[Fault], what: str, listed: bool) -> None:
     line = node.start_mark.line + 1
-    if not isinstance(node, yaml.MappingNode):
+    if not isinstance(node, yaml.SequenceNode if listed else yaml.MappingNode):
         said = "an empty document" if node.tag == TAG + "null" else quote(getattr(node, "value", None) if node.id == "scalar" else node.id)
-        faults.append(Fault(file, line, "", "a case file: keys and values", said))
+        faults.append(Fault(file, line, "", f"{what}: {'a list' if listed else 'keys and values'}", said))
         return
     document = Document(file, line)
     try:
-        document.data = _Walk(document, faults).value(node, ())
+        content = _Walk(document, faults).value(node, ("entries",) if listed else ())
+        document.data = {"entries": content} if listed else content
     except _TooMuch as error:
         faults.append(Fault(file, error.line, "", error.expected, "more, aliases counted where they are used"))
         return

@@ -44,7 +44,15 @@ Memory = Annotated[Optional[float], typer.Option("--memory", metavar="GIB", min=
 NoDiagnosis = Annotated[bool, typer.Option("--no-diagnosis", help="Does not look for the fault behind a failing case.")]
 Out = Annotated[Optional[Path], typer.Option("--out", metavar="DIR", help="Folder of the run; a new one under reports/ by default.")]  # noqa: UP045
 Resume = Annotated[bool, typer.Option("--resume", help="Goes on with the run in --out.")]
-Format = Annotated[Optional[list[str]], typer.Option("--format", metavar="FORMAT", help="table, markdown, json, csv; repeatable.")]  # noqa: UP045
+Format = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--format", metavar="FORMAT", help="table, markdown, github, html, json, csv, junit; repeatable."),
+]
+Known = Annotated[
+    Optional[list[Path]],  # noqa: UP045
+    typer.Option("--known", metavar="FILE", help="YAML list of known failures, each with a reason and a link; repeatable."),
+]
+NoMask = Annotated[bool, typer.Option("--no-mask", help="Leaves paths, user and host names and tokens as they are: for your eyes only.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 ExitCode = Annotated[Optional[str], typer.Option("--exit-code", metavar="git-bisect", help="Exits with 125 where nothing could be judged.")]  # noqa: UP045
 

@@ -36,6 +36,8 @@ def run(
     quiet: o.Quiet = False,
     no_threshold: Annotated[bool, typer.Option("--no-threshold", help="Leaves the file's threshold block alone.")] = False,
     exit_code: o.ExitCode = None,
+    known: o.Known = None,
+    no_mask: o.NoMask = False,
 ) -> int:
     """Runs case files on real kernels and on the reference, and judges them."""
     from kvcheck.flow.options import Options
@@ -68,6 +70,8 @@ def run(
             formats=tuple(format_ or ("table",)),
             quiet=quiet,
             thresholds=not no_threshold,
+            known=tuple(known or ()),
+            mask=not no_mask,
             words=words(),
         )
     )

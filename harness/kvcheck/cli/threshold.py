@@ -41,6 +41,7 @@ def threshold(
     format_: o.Format = None,
     quiet: o.Quiet = False,
     exit_code: o.ExitCode = None,
+    no_mask: o.NoMask = False,
 ) -> int:
     """Finds where the verdict flips along an ordered axis."""
     from kvcheck.flow.options import Options
@@ -68,6 +69,7 @@ def threshold(
             resume=resume,
             formats=tuple(format_ or ("table",)),
             quiet=quiet,
+            mask=not no_mask,
             words=words(),
         ),
         axis,

@@ -39,6 +39,8 @@ class Options:
         quiet: no progress.
         diagnose: whether the faults behind failing cases are looked for.
         thresholds: whether a file's threshold block is searched as well.
+        known: lists of known failures.
+        mask: whether paths, names and tokens are taken out of what the run leaves.
         words: the command line as typed, for the report.
     """
 
@@ -65,6 +67,8 @@ class Options:
     quiet: bool = False
     diagnose: bool = True
     thresholds: bool = True
+    known: tuple[Path, ...] = ()
+    mask: bool = True
     words: tuple[str, ...] = field(default=())
 
     @property

@@ -7,8 +7,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+from kvcheck.cases.known import Known
+from kvcheck.flow.known import apply
 from kvcheck.flow.options import Options, UsageError
 from kvcheck.flow.outcome import exit_code
+from kvcheck.report.words.masking import masked
 
 SCHEMA = "kvcheck.run/1"
 FILES = (("run.json", "json"), ("results.csv", "csv"), ("report.md", "markdown"))
@@ -53,12 +56,13 @@ def compose(
     thresholds: list[dict[str, Any]],
     name: str,
     seed: int,
+    listed: tuple[Known, ...] = (),
 ) -> dict[str, Any]:
-    """The content of `run.json` (CONTRACT: What a run leaves)."""
+    """The content of `run.json` (CONTRACT: What a run leaves), masked unless the options say otherwise; `listed` are known failures."""
     counts: dict[str, int] = {}
     for row in rows:
         counts[row["verdict"]] = counts.get(row["verdict"], 0) + 1
-    return {
+    content = {
         "schema": SCHEMA,
         "run": {
             "id": f"{name}-{started.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}",
@@ -69,11 +73,14 @@ def compose(
             "seed": seed,
             "verdict_counts": dict(sorted(counts.items())),
             "exit_code": exit_code(row["verdict"] for row in rows),
+            "masked": options.mask,
         },
         "environment": environment,
         "cases": rows,
         "thresholds": thresholds,
     }
+    content = apply(content, listed)
+    return masked(content) if options.mask else content
 
 
 def write(run: dict[str, Any], path: Path) -> None:

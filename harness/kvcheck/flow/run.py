@@ -19,10 +19,10 @@ from kvcheck.cases.plan import load_all, plan
 from kvcheck.execute import journal as journals
 from kvcheck.execute.executor import Executor
 from kvcheck.execute.launch import choose_python
+from kvcheck.flow import known as known_failures
 from kvcheck.flow import record, render
 from kvcheck.flow.book import Book
 from kvcheck.flow.options import NothingJudged, Options, check_device, check_sanitizer
-from kvcheck.flow.outcome import exit_code
 from kvcheck.flow.threshold import Search, find
 from kvcheck.flow.threshold import plan as plan_searches
 from kvcheck.report.progress import Progress
@@ -64,6 +64,7 @@ def _overrides(options: Options) -> Overrides:
 
 
 def _carry_out(options: Options, files: Sequence[CaseFile], cases: Sequence[Case], searches: list[Search], notes: Sequence[str]) -> int:
+    listed = known_failures.load_all(options.known)
     check_device(options.device)
     check_sanitizer(options.sanitizer_off, options.device)
     python = choose_python(options.python)
@@ -100,12 +101,12 @@ def _carry_out(options: Options, files: Sequence[CaseFile], cases: Sequence[Case
         environment = {**executor.environment, "kvcheck": kvcheck.__version__}
     seed = options.seed if options.seed is not None else files[0].seed
     wall = time.monotonic() - begun
-    content = record.compose(options, started, wall, environment, rows, [entry for entry, _ in found], files[0].name, seed)
+    content = record.compose(options, started, wall, environment, rows, [entry for entry, _ in found], files[0].name, seed, listed)
     record.write(content, out)
     for form in options.formats:
         sys.stdout.write(render.render(content, form))
     sys.stdout.write(f"\n{out}: run.json, results.csv, report.md\n" if "table" in options.formats else "")
-    return exit_code(row["verdict"] for row in rows)
+    return content["run"]["exit_code"]
 
 
 def _search(search: Search, book: Book, diagnose: bool) -> tuple[dict[str, Any], list[dict[str, Any]]]:
