@@ -9,11 +9,12 @@ import ast
 import difflib
 import math
 import pkgutil
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from kvcheck.agent.axes import COMMON, Axes, Axis
 
 KINDS = ("ops", "inputs", "faults", "providers", "relations")
 
@@ -27,73 +28,6 @@ class Spec:
     data: dict[str, Any]
     file: str
     line: int
-
-
-@dataclass(frozen=True)
-class Axis:
-    """One axis of an op: what a case may put there."""
-
-    name: str
-    type: str
-    default: Any = None
-    min: float | None = None
-    max: float | None = None
-    multiple_of: int | None = None
-    optional: bool = False
-    choices: dict[str, dict[str, Any]] = field(default_factory=dict)
-    doc: str = ""
-    unit: str = ""
-
-    def expected(self) -> str:
-        """What the axis takes, in words for an error message."""
-        if self.type == "choice":
-            return "one of " + ", ".join(self.choices)
-        text = {"int": "an integer", "number": "a number", "bool": "true or false", "env": "a text"}.get(self.type)
-        if self.type == "lengths":
-            text = "an integer, or a list of one entry a request (an integer, or next_n integers)"
-        if self.min is not None and self.max is not None:
-            text += f" from {self.min} to {self.max}"
-        elif self.min is not None:
-            text += f" of at least {self.min}"
-        if self.multiple_of:
-            text += f", a multiple of {self.multiple_of}"
-        return text + (", or null" if self.optional else "")
-
-
-ENV = re.compile(r"env\.[A-Za-z_][A-Za-z0-9_]*")
-"""Names of axes that are variables of the environment an agent is started in; every op has them."""
-
-COMMON = {
-    "launch": {
-        "type": "choice",
-        "choices": {
-            "eager": {"doc": "the kernel is called"},
-            "graph": {"doc": "the call is captured with other lengths and another table, these are changed in place, and it is replayed"},
-        },
-        "default": "eager",
-        "doc": "how the kernel is launched",
-    }
-}
-"""Axes that every op has."""
-
-
-class Axes(dict[str, Axis]):
-    """The axes of an op by name; `env.NAME` is one too, without being listed."""
-
-    def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) or (isinstance(name, str) and bool(ENV.fullmatch(name)))
-
-    def __missing__(self, name: str) -> Axis:
-        if ENV.fullmatch(name):
-            return Axis(name, "env", None, optional=True, doc="a variable of the agent's environment; null leaves it unset")
-        raise KeyError(name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """The axis, or a default."""
-        try:
-            return self[name]
-        except KeyError:
-            return default
 
 
 @dataclass(frozen=True)
@@ -154,6 +88,9 @@ def axes(op: str) -> Axes:
         KeyError: no such op.
     """
     resolved = Axes()
+    for name, entry in load("inputs", "reduced").data["axes"].items():
+        if op in entry["ops"]:
+            resolved.unlisted[name] = Axis(name=name, **{key: value for key, value in entry.items() if key != "ops"})
     for name, entry in {**load("ops", op).data["axes"], **COMMON}.items():
         entry = dict(entry)
         source = entry.pop("choices_from", None)
@@ -184,6 +121,8 @@ def check_value(axis: Axis, value: Any) -> Problem | None:
         return None if isinstance(value, bool) else _problem(axis, value)
     if axis.type == "lengths" and isinstance(value, (list, tuple)):
         return _check_lengths(axis, value)
+    if axis.type == "positions":
+        return None if _ascending(value) else _problem(axis, value)
     return None if _number_fits(axis, value) else _problem(axis, value)
 
 
@@ -261,6 +200,11 @@ def _check_lengths(axis: Axis, value: Any) -> Problem | None:
         if not inner or not all(_number_fits(axis, n) for n in inner):
             return _problem(axis, item)
     return None
+
+
+def _ascending(value: Any) -> bool:
+    whole = isinstance(value, (list, tuple)) and all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in value)
+    return whole and all(a < b for a, b in zip(value, value[1:], strict=False))
 
 
 def _number_fits(axis: Axis, value: Any) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvcheck.agent import specs
+from kvcheck.agent.axes import ENV
 from kvcheck.cases import names, schema, values
 from kvcheck.cases.errors import Fault, quote
 from kvcheck.cases.model import CaseFile, Factor, Rule, Threshold
@@ -115,7 +116,7 @@ class _Reader:
         """Reads `env`: a list of values is swept, one value is fixed; the axis is called `env.NAME`."""
         for name, value in section.items():
             axis, path = f"env.{name}", ("env", name)
-            if not specs.ENV.fullmatch(axis):
+            if not ENV.fullmatch(axis):
                 self.fault(path, "the name of a variable: letters, digits and _", quote(name))
             elif self.place(axis, path):
                 if isinstance(value, list):

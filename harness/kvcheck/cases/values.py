@@ -32,6 +32,9 @@ def coerce(axis: Axis, value: Any) -> Any:
     """A value of a file with its written numbers read; what cannot be read stays as it is, for the check to name."""
     if axis.type == "env" and isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
+    if axis.type == "positions" and value is not None:
+        items = value if isinstance(value, list) else [value]
+        return [found if isinstance(item, str) and (found := number(item)) is not None else item for item in items]
     if axis.type not in ("int", "number", "lengths"):
         return value
     if isinstance(value, str):
@@ -41,12 +44,14 @@ def coerce(axis: Axis, value: Any) -> Any:
 
 
 def parse(axis: Axis, text: str) -> Any:
-    """A value as an option or a case id writes it: `4096/0/1/33` a request each, `5+6` a query token each, `null`."""
+    """A value as an option or a case id writes it: `4096/0/1/33` a request each, `5+6` a query token each, `-` no position, `null`."""
     text = text.strip()
     if text.lower() in ("null", "none") or (axis.optional and text.lower() == "auto"):
         return None
     if axis.type == "bool" and text.lower() in ("true", "false"):
         return text.lower() == "true"
+    if axis.type == "positions":
+        return coerce(axis, [] if text == "-" else text.split("/"))
     if axis.type == "lengths" and ("/" in text or "+" in text[1:]):
         parts: list[Any] = [part.split("+") if "+" in part[1:] else part for part in text.split("/")]
         return coerce(axis, parts)
@@ -60,7 +65,7 @@ def spell(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
-        return "/".join("+".join(map(str, item)) if isinstance(item, (list, tuple)) else str(item) for item in value)
+        return "-" if not value else "/".join("+".join(map(str, item)) if isinstance(item, (list, tuple)) else str(item) for item in value)
     return str(value)
 
 

@@ -61,7 +61,8 @@ def _ops() -> list[dict[str, Any]]:
     found = []
     for name in specs.names("ops"):
         spec = specs.load("ops", name)
-        axes = {axis.name: _axis(axis) for axis in specs.axes(name).values()}
+        known = specs.axes(name)
+        axes = {axis.name: _axis(axis) for axis in (*known.values(), *known.unlisted.values())}
         entry = {"name": name, "place": _place(spec), "summary": spec.data["summary"], "stages": spec.data.get("stages")}
         found.append({**entry, "function": _docstring(spec), "axes": axes})
     return found

@@ -77,7 +77,7 @@ def index_pool(case: dict[str, Any], blocks: int, slots: Any) -> tuple[Any, Any]
     return before, owned.bool()
 
 
-def latents(case: dict[str, Any], slots: int, generator: Any, owned: Any) -> Any:
+def latents(case: dict[str, Any], slots: int, generator: Any, owned: Any, kept: Any) -> Any:
     """The latent cache: each live token's latent at its slot, poison elsewhere.
 
     Args:
@@ -85,6 +85,7 @@ def latents(case: dict[str, Any], slots: int, generator: Any, owned: Any) -> Any
         slots: tokens that the cache holds.
         generator: an `inputs.random.Generator`.
         owned: [tokens] int64. Slot of each token, -1 for none.
+        kept: [tokens] bool. Tokens that keep their values; the latents of the others are zero.
 
     Returns:
         kv_cache: [slots, 1, 1, row_bytes] uint8.
@@ -93,5 +94,6 @@ def latents(case: dict[str, Any], slots: int, generator: Any, owned: Any) -> Any
     kind = "finite_beacon" if case["poison"] == "none" else case["poison"]
     cache = poison_row(kind, case["kv_format"], case["head_dim"]).repeat(slots, 1)
     numbers = attention.latents("gaussian", case["head_dim"], generator, "latents", 0, len(owned))
+    numbers[~kept] = 0
     cache[owned[owned >= 0]] = mla.encode(numbers[owned >= 0], case["kv_format"], 1.0)
     return cache.view(slots, 1, 1, -1)

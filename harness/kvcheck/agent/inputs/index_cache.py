@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvcheck.agent.inputs import keys, tables
+from kvcheck.agent.inputs import keys, reduced, tables
 from kvcheck.agent.layouts import block_flat, fp8
 
 CHUNK = 1 << 21
@@ -27,17 +27,19 @@ def build(case: dict[str, Any], lengths: list[int], generator: Any) -> tuple[Any
         shape: the sizes that the values depend on.
 
     Raises:
-        ValueError: the pool is too small for the requests, or for the beacon's digits.
+        ValueError: the pool is too small for the requests, or for the beacon's digits; or bytes are to be reduced.
     """
     import torch
 
     block_size, dim, kind = case["block_size"], case["head_dim"], case["values"]
     pages = [-(-n // block_size) for n in lengths]
     num_blocks = case["num_blocks"] or tables.pool_size(case["block_table"], pages)
-    table = tables.build(case["block_table"], pages, num_blocks, generator)
+    table = reduced.table(case, tables.build(case["block_table"], pages, num_blocks, generator), pages)
     shape = keys.Shape(case["num_heads"], dim, num_blocks * block_size)
     width = dim + 4
     if kind == "random_bytes":
+        if reduced.is_reduced(case):
+            raise ValueError("random_bytes fills a pool with bytes, not with keys of which some could be zero")
         octets = generator.bits("random_bytes", -(-num_blocks * block_size * width // 8)).view(torch.uint8)
         return octets[: num_blocks * block_size * width].view(num_blocks, block_size, 1, width), table, shape
     cache = _poisoned(case, num_blocks, shape, generator)
@@ -47,7 +49,8 @@ def build(case: dict[str, Any], lengths: list[int], generator: Any) -> tuple[Any
             position = torch.arange(start, min(start + step, lengths[request]))
             slots = table[request].long()[position // block_size] * block_size + position % block_size
             numbers, scales = keys.tokens(kind, shape, generator, f"keys/{request}", start, slots)
-            block_flat.scatter(cache, slots, *quantise(case, numbers, scales, generator, request, start))
+            quantised = quantise(case, numbers, scales, generator, request, start)
+            block_flat.scatter(cache, slots, *reduced.tokens(case, position, block_size, quantised))
     return cache, table, shape
 
 

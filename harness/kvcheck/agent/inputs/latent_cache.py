@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kvcheck.agent.inputs import attention, tables
+from kvcheck.agent.inputs import attention, reduced, tables
 from kvcheck.agent.layouts import fp8, mla
 
 SPEC = {
@@ -55,7 +55,7 @@ def build(case: dict[str, Any], lengths: list[int], generator: Any) -> Latents:
     size, kind, dim = case["page_size"], case["values"], case["head_dim"]
     pages = [-(-n // size) for n in lengths]
     num_pages = case["num_pages"] or tables.pool_size(case["block_table"], pages)
-    table = tables.build(case["block_table"], pages, num_pages, generator)
+    table = reduced.table(case, tables.build(case["block_table"], pages, num_pages, generator), pages)
     _fits(case)
     cache = torch.empty(num_pages * size, mla.row_bytes(case["kv_format"], dim), dtype=torch.uint8)
     lists, codes = [], []
@@ -64,13 +64,15 @@ def build(case: dict[str, Any], lengths: list[int], generator: Any) -> Latents:
         lists.append(chosen)
         codes.append(_code(case, chosen, length, request, generator) if kind in attention.CODED else None)
     _fill(cache, case, codes, generator)
+    zero = mla.encode(torch.zeros(1, dim, dtype=torch.float64), case["kv_format"], case["kv_scale"], torch.ones(1, 4))[0]
     for request in reversed(range(len(lengths))):
         for start in range(0, lengths[request], CHUNK):
             count = min(CHUNK, lengths[request] - start)
             position = torch.arange(start, start + count)
             slots = table[request].long()[position // size] * size + position % size
             numbers = attention.latents(kind, dim, generator, f"latent/{request}", start, count, codes[request])
-            cache[slots] = _encode(case, numbers, generator, f"latent/{request}", start)
+            rows = _encode(case, numbers, generator, f"latent/{request}", start)
+            cache[slots] = reduced.rows(case, position, size, rows, zero)
     entries = [_entries(case, table[request], chosen, pages[request]) for request, chosen in enumerate(lists)]
     counts = torch.tensor([0] + [len(entry) for entry in entries]).cumsum(0)
     spare = torch.full(
@@ -107,6 +109,8 @@ def _fits(case: dict[str, Any]) -> None:
         raise ValueError(f"selection {case['selection']} lists token slots, one list a query row: page_size and next_n are 1")
     if case["values"] not in attention.CODED:
         return
+    if reduced.is_reduced(case):
+        raise ValueError(f"{case['values']} codes every key: one that is zero would be read by every head")
     if case["block_table"] == "shared_prefix":
         raise ValueError(f"{case['values']} codes the tokens of each request apart: pages cannot be shared")
     if case["softmax_scale"] is not None and case["softmax_scale"] < attention.LEAST_SCALE:

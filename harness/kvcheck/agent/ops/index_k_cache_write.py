@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvcheck.agent.inputs import pitch, slot_mapping, writer_keys
+from kvcheck.agent.inputs import pitch, reduced, slot_mapping, writer_keys
 from kvcheck.agent.inputs.bundle import Inputs
 from kvcheck.agent.layouts import block_flat, shuffled
 
@@ -115,8 +115,10 @@ def make_inputs(case: dict[str, Any], generator: Any) -> Inputs:
     block_flat.scatter(owned, written, ones, torch.full((len(written),), 0x01010101, dtype=torch.int32).view(torch.float32))
     if case["layout"] == "shuffled":
         owned = shuffled.write(owned)
+    k = writer_keys.build(case["values"], tokens, head_dim, case["divisor"], generator)
+    k[~reduced.kept(case, torch.arange(tokens))] = 0
     return Inputs(
-        tensors={"k": writer_keys.build(case["values"], tokens, head_dim, case["divisor"], generator), "slot_mapping": slots},
+        tensors={"k": k, "slot_mapping": slots},
         scalars={name: case[name] for name in ("block_size", "kv_dtype", "scale_format", "divisor", "layout")},
         outputs={"kv_cache": (shape, torch.uint8)},
         initial={"kv_cache": pitch.lay(before, case["cache"])},

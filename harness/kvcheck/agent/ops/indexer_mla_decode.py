@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kvcheck.agent.inputs import attention, manager_tables
+from kvcheck.agent.inputs import attention, manager_tables, reduced
 from kvcheck.agent.inputs.bundle import Inputs, context_lens, row_lengths, row_width
 from kvcheck.agent.inputs.decode_path import index_pool, latents, owners, packed
 from kvcheck.agent.layouts import fp8
@@ -103,6 +103,7 @@ def stages(case: dict[str, Any], generator: Any) -> Iterator[Stage]:
     tokens = lens.view(batch, -1).amax(1).tolist()
     limits = row_lengths(lens, next_n)
     table, request_ids, positions = manager_tables.build({**case, "manager_block_size": size}, tokens, generator)
+    table, kept = reduced.table(case, table, [-(-length // size) for length in tokens]), reduced.kept(case, positions, size)
     live = [int(row[: -(-length // size)].max()) for row, length in zip(table, tokens, strict=True) if length]  # padding may be any number
     blocks = max(live, default=0) + 2
     width = row_width({"max_model_len": None}, max(tokens))
@@ -122,6 +123,7 @@ def stages(case: dict[str, Any], generator: Any) -> Iterator[Stage]:
 
     def write(done: dict) -> Inputs:
         keys = generator.normal("index keys", len(positions) * case["index_head_dim"]).view(len(positions), -1).float()[same] / UNIT
+        keys[~kept] = 0
         before, owned = index_pool(case, blocks, done["block_table", "slots"])
         return Inputs(
             tensors={"k": keys.bfloat16(), "slot_mapping": done["block_table", "slots"]},
@@ -187,7 +189,7 @@ def stages(case: dict[str, Any], generator: Any) -> Iterator[Stage]:
         return Inputs(
             tensors={
                 "q": q.view(rows, 1, case["num_heads"], case["head_dim"]).float().to(dtype),
-                "kv_cache": latents(case, blocks * size, generator, done["block_table", "slots"]),
+                "kv_cache": latents(case, blocks * size, generator, done["block_table", "slots"], kept),
                 "kv_indptr": indptr,
                 "kv_indices": indices,
                 "last_page_len": torch.ones(rows, dtype=torch.int32),

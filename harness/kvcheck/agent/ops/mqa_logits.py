@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvcheck.agent.inputs import index_cache, keys, windows
+from kvcheck.agent.inputs import index_cache, keys, reduced, windows
 from kvcheck.agent.inputs.bundle import Inputs
 from kvcheck.agent.layouts import fp8
 
@@ -75,7 +75,8 @@ def make_inputs(case: dict[str, Any], generator: Any) -> Inputs:
     for start in range(0, tokens, step):
         slots = torch.arange(start, min(start + step, tokens))
         numbers, scales = keys.tokens(case["values"], shape, generator, "keys/0", start, slots)
-        k[slots], k_scale[slots] = index_cache.quantise(case, numbers, scales, generator, 0, start)
+        quantised = index_cache.quantise(case, numbers, scales, generator, 0, start)
+        k[slots], k_scale[slots] = reduced.tokens(case, slots, 1, quantised)
     if case["poison"] != "none":
         unseen = ~inside.any(0)
         k[unseen], k_scale[unseen] = index_cache.poison_token(case["poison"], case["head_dim"], case["kv_dtype"])
