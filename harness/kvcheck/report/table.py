@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 from kvcheck.agent.protocol import failed
-from kvcheck.report.words import choose, emulated, error_text, findings, rows
+from kvcheck.report.words import choose, emulated, error_text, findings, known, rows
 from kvcheck.report.words.clean import line
 from kvcheck.report.words.numbers import count, number, some
 
@@ -60,6 +60,8 @@ def _lines(run: dict[str, Any], shown: list[dict[str, Any]], note: str | None) -
 
 def _line(row: dict[str, Any]) -> str:
     parts = [f"{rows.verdict(row).upper():<12}", line(row.get("provider")), line(row.get("id"), 400), *_evidence(row)]
+    if known.tag(row):
+        parts.append(known.tag(row))
     ending = f"first bad {rows.place(row)}" if rows.place(row) else _ending(row, 200)
     if ending:
         parts.append(ending)
@@ -140,7 +142,8 @@ def _cases(name: str, axes: list[str], members: list[dict[str, Any]], wide: bool
     for column in columns if wide else ("verdict", f"provider, {heading}", "evidence"):
         table.add_column(Text(column), overflow="fold", no_wrap=wide and column in ("verdict", MATCH))
     for row, own in zip(members, values, strict=True):
-        verdict = Text(rows.verdict(row), style=rows.COLOURS.get(rows.verdict(row), "bold red"))
+        colour = "yellow" if known.state(row) == "known" else "bold red" if known.state(row) else None
+        verdict = Text(rows.shown(row), style=colour or rows.COLOURS.get(rows.verdict(row), "bold red"))
         case = ", ".join(own[axis] for axis in varied) or name
         provider, ending = line(row.get("provider"), 60), _ending(row, 100)
         if wide:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from kvcheck.report.words import rows
+from kvcheck.report.words import known, rows
 
 Row = dict[str, Any]
 
@@ -59,9 +59,9 @@ def around(cases: list[Row], threshold: dict[str, Any], limit: int = 8) -> list[
 
 
 def failures(cases: list[Row], limit: int) -> tuple[list[Row], int]:
-    """One failing row of each kind, and how many failing rows are like those or of kinds left out."""
+    """One failing row of each kind, those that are not known first, and how many failing rows are like those or of kinds left out."""
     firsts: dict[tuple[str, ...], Row] = {}
-    failing = [row for row in cases if rows.is_failure(row)]
+    failing = sorted((row for row in cases if rows.is_failure(row)), key=lambda row: known.state(row) == "known")
     for row in failing:
         firsts.setdefault(rows.identity(row), row)
     chosen = list(firsts.values())[:limit]

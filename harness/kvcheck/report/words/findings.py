@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from kvcheck.report.words import cleared, diagnosis, emulated, relations, rows
+from kvcheck.report.words import cleared, diagnosis, emulated, known, relations, rows
 from kvcheck.report.words.clean import line
 from kvcheck.report.words.numbers import count, listed, number, some
 from kvcheck.report.words.thresholds import threshold_sentence
@@ -26,7 +26,13 @@ def headline(run: dict[str, Any]) -> str:
         return f"nothing could be judged: {some(len(cases), 'case')}, no verdict on a kernel" if cases else "no case was run"
     if not failing:
         return f"{'the one judged case passes' if len(judged) == 1 else f'all {count(len(judged))} judged cases pass'}"
-    return f"{count(len(failing))} of {some(len(judged), 'judged case')} {'fails' if len(failing) == 1 else 'fail'}"
+    text = f"{count(len(failing))} of {some(len(judged), 'judged case')} {'fails' if len(failing) == 1 else 'fail'}"
+    listed_ones = sum(known.state(row) == "known" for row in failing)
+    return (
+        f"{text}, {'which is known' if listed_ones == len(failing) == 1 else count(listed_ones) + ' of them known'}"
+        if listed_ones
+        else text
+    )
 
 
 def findings(run: dict[str, Any], quote: Quote = line) -> list[str]:
@@ -40,13 +46,25 @@ def findings(run: dict[str, Any], quote: Quote = line) -> list[str]:
         paragraphs: one string each, no line breaks.
     """
     cases = run["cases"]
-    paragraphs = [headline(run)[:1].upper() + headline(run)[1:] + "."]
+    paragraphs = [headline(run)[:1].upper() + headline(run)[1:] + ".", *providers(run, quote)]
+    paragraphs += [threshold_sentence(threshold, quote) for threshold in run.get("thresholds") or []]
+    closing = diagnosis.closing([row for row in cases if rows.is_failure(row)], quote)
+    cleared_by = cleared.sentence(run, quote)
+    return [*paragraphs, *([cleared_by] if cleared_by else []), *([closing] if closing else []), *remarks(run, quote)]
+
+
+def providers(run: dict[str, Any], quote: Quote = line) -> list[str]:
+    """A paragraph for each provider, then those on known failures; as `findings`."""
+    cases, paragraphs = run["cases"], []
     for name in dict.fromkeys(str(row.get("provider")) for row in cases):
         paragraphs.append(_provider(name, [row for row in cases if str(row.get("provider")) == name], quote))
-    paragraphs += [threshold_sentence(threshold, quote) for threshold in run.get("thresholds") or []]
+    return paragraphs + known.sentences(run, quote)
+
+
+def remarks(run: dict[str, Any], quote: Quote = line) -> list[str]:
+    """What the numbers do and do not show; as `findings`."""
+    cases = run["cases"]
     last = (
-        cleared.sentence(run, quote),
-        diagnosis.closing([row for row in cases if rows.is_failure(row)], quote),
         _repeats(cases),
         emulated.beside(run, quote),
         relations.sentence(cases, quote),
@@ -56,7 +74,7 @@ def findings(run: dict[str, Any], quote: Quote = line) -> list[str]:
         _plain_triton(run),
         emulated.notice(run, quote),
     )
-    return paragraphs + [text for text in last if text]
+    return [text for text in last if text]
 
 
 def _provider(name: str, cases: list[dict[str, Any]], quote: Quote) -> str:

@@ -6,7 +6,7 @@ import shlex
 from typing import Any
 
 from kvcheck.agent.protocol import NOT_JUDGED, failed
-from kvcheck.report.words import emulated
+from kvcheck.report.words import emulated, known
 from kvcheck.report.words.clean import line
 from kvcheck.report.words.numbers import number, share
 
@@ -18,6 +18,12 @@ COLOURS = {"pass": "green", "unsupported": "yellow", "invalid_case": "yellow", "
 def verdict(row: Row) -> str:
     """The verdict, harmless even if it is none."""
     return line(row.get("verdict") or "harness_error", 40)
+
+
+def shown(row: Row) -> str:
+    """The verdict, and beside it whether the failure is a known one."""
+    tag = known.tag(row)
+    return f"{verdict(row)} ({tag})" if tag else verdict(row)
 
 
 def is_failure(row: Row) -> bool:
