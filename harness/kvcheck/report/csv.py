@@ -10,6 +10,9 @@ from kvcheck.report.words.clean import line
 
 LEADING = ("id", "case_file", "op", "provider", "provider_version", "verdict", "also_failed", "message", "precision", "dispatch", "seed")
 GROUPS = {"first_bad": "first_bad", "metrics": "metric", "params": "param", "timing": "timing"}
+NO_COLUMN = frozenset({"wrong"})
+"""Keys whose content is a picture; run.json has it."""
+
 NUMBERS = frozenset({"nan", "inf", "-inf"})
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
@@ -39,7 +42,7 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
     for key, value in plain(row).items():
         if key in GROUPS:
             record.update({line(f"{GROUPS[key]}.{name}", 120): _cell(item) for name, item in (value or {}).items()})
-        else:
+        elif key not in NO_COLUMN:
             record[line(key, 120)] = _cell(value)
     return record
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from kvcheck.agent.inputs.arena import is_sentinel
+from kvcheck.agent.judge import spread
 from kvcheck.agent.judge.evidence import Evidence, Finding, first
 from kvcheck.agent.layouts import fp8, mla
 
@@ -43,7 +44,7 @@ def finite_values(evidence: Evidence) -> Finding | None:
     index = first(bad)
     where = evidence.place_at(index, float(wanted[index]), float(actual[index]))
     message = f"{count} of {int(inside.sum())} elements of {evidence.output} are finite on one side only, or not the same infinity or NaN"
-    return Finding("nonfinite", "finite_values", message, evidence.output, where, count, int(inside.sum()))
+    return Finding("nonfinite", "finite_values", message, evidence.output, where, count, int(inside.sum()), spread.wrong(evidence, bad))
 
 
 def bound_values(evidence: Evidence) -> Finding | None:
@@ -69,10 +70,10 @@ def bound_values(evidence: Evidence) -> Finding | None:
     index = first(bad)
     where = evidence.place_at(index, float(evidence.expected[index]), float(actual[index]), float(evidence.bound[index]))
     rows = bad.flatten(0, 2).flatten(1).any(1) if bad.dim() > 3 else bad.flatten()
-    spread = f"{count} of {total} elements of {evidence.output}, {int(rows.sum())} of {len(rows)} heads of rows"
+    extent = f"{count} of {total} elements of {evidence.output}, {int(rows.sum())} of {len(rows)} heads of rows"
     kind = "a global fault or the wrong precision model" if middle > 1 else "most elements are right"
-    message = f"max_bound_ratio {worst:.3g} (pass is <= 1), {spread}; the median ratio is {middle:.3g}: {kind}"
-    return Finding("mismatch", "bound_values", message, evidence.output, where, count, total)
+    message = f"max_bound_ratio {worst:.3g} (pass is <= 1), {extent}; the median ratio is {middle:.3g}: {kind}"
+    return Finding("mismatch", "bound_values", message, evidence.output, where, count, total, spread.wrong(evidence, bad))
 
 
 def _metrics(evidence: Evidence, actual: torch.Tensor, expected: torch.Tensor, difference: torch.Tensor) -> None:

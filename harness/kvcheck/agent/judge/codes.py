@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from kvcheck.agent.inputs import pitch
+from kvcheck.agent.judge import spread
 from kvcheck.agent.judge.evidence import Evidence, Finding, first
 from kvcheck.agent.judge.exact import bits
 from kvcheck.agent.layouts import block_flat, fp8, shuffled
@@ -36,9 +37,8 @@ def cache_written(evidence: Evidence) -> Finding | None:
     if not count:
         return None
     where = _place(evidence, int(torch.argmax(left.to(torch.uint8))), None, "a key and its scale", "the bytes of before")
-    return Finding(
-        "unwritten", "cache_written", f"{count} of {len(left)} tokens were never written", evidence.output, where, count, len(left)
-    )
+    message = f"{count} of {len(left)} tokens were never written"
+    return Finding("unwritten", "cache_written", message, evidence.output, where, count, len(left), _spread(evidence, left))
 
 
 def cache_scales(evidence: Evidence) -> Finding | None:
@@ -55,7 +55,7 @@ def cache_scales(evidence: Evidence) -> Finding | None:
     exact = evidence.case["scale_format"] == "ue8m0"
     rule = "are not the power of two" if exact else "are more than two ulp off amax / divisor"
     message = f"{count} of {len(bad)} scales {rule}: expected {wanted[token]:.9g}, got {actual[token]:.9g}"
-    return Finding("mismatch", "cache_scales", message, evidence.output, where, count, len(bad))
+    return Finding("mismatch", "cache_scales", message, evidence.output, where, count, len(bad), _spread(evidence, bad))
 
 
 def cache_codes(evidence: Evidence) -> Finding | None:
@@ -80,7 +80,7 @@ def cache_codes(evidence: Evidence) -> Finding | None:
         f"{count} of {bad.numel()} codes in {int(bad.any(1).sum())} of {len(bad)} tokens are none that k / scale rounds to: "
         f"first {numbers[1]} for {numbers[0]}; {evidence.metrics['codes_differ'] - count} more differ from the nearest where that is right"
     )
-    return Finding("mismatch", "cache_codes", message, evidence.output, where, count, bad.numel())
+    return Finding("mismatch", "cache_codes", message, evidence.output, where, count, bad.numel(), _spread(evidence, bad.any(1)))
 
 
 def cache_untouched(evidence: Evidence) -> Finding | None:
@@ -94,15 +94,18 @@ def cache_untouched(evidence: Evidence) -> Finding | None:
         between = int((pitch.span(actual) != pitch.span(before)).sum()) - int(differs.sum())
     if not count and not between:
         return None
-    where = None
+    where = found = None
     if count:
         index = first(stray)
+        places = stray.flatten(2).any(2)
+        pages = {**_pool(evidence), "blocks": places.any(1).nonzero().flatten()}
+        found = spread.wrong(evidence, places, axes=("block_id", "offset"), pages=pages)
         where = evidence.place_at(index, int(before[index]), int(actual[index]))
     message = f"{count} bytes of slots that no token was written to have changed"
     if between:
         message += f", and {between} bytes between pages, which belong to nobody"
     total = int((~evidence.inside()).sum())
-    return Finding("out_of_bounds_write", "cache_untouched", message, evidence.output, where, count + between, total)
+    return Finding("out_of_bounds_write", "cache_untouched", message, evidence.output, where, count + between, total, found)
 
 
 def honest_codes(keys: Any, scales: Any, kv_dtype: str) -> tuple[Any, Any, Any]:
@@ -148,6 +151,23 @@ def _tokens(evidence: Evidence, cache: Any) -> tuple[Any, Any]:
     slots = evidence.tensors["slot_mapping"].cpu()
     flat = shuffled.read(cache) if evidence.case["layout"] == "shuffled" else cache.contiguous()
     return block_flat.gather(flat, slots[slots >= 0])
+
+
+def _spread(evidence: Evidence, bad: Any) -> dict[str, Any]:
+    """Where the wrong ones of the tokens that have a slot lie: in the step, and in the pool."""
+    owned = _owned(evidence)
+    tokens = torch.zeros(len(owned), dtype=torch.bool)
+    tokens[owned.nonzero().flatten()[bad]] = True
+    pool = _pool(evidence)
+    blocks = evidence.tensors["slot_mapping"].cpu()[tokens] // pool["block_size"]
+    return spread.wrong(evidence, tokens, axes=("", "token"), pages={**pool, "blocks": blocks})
+
+
+def _pool(evidence: Evidence) -> dict[str, Any]:
+    """Pages of the cache, and those that a token of the step is written to."""
+    size = evidence.case["block_size"]
+    slots = evidence.tensors["slot_mapping"].cpu()
+    return {"block_size": size, "pool": len(evidence.expected), "used": slots[slots >= 0] // size}
 
 
 def _place(evidence: Evidence, nth: int, dim: int | None, expected: Any, actual: Any) -> dict[str, Any]:

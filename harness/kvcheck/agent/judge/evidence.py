@@ -20,6 +20,7 @@ class Finding:
         first_bad: {output, row, position, block, offset, expected, actual, bound}, or None.
         bad_count: wrong elements.
         element_count: elements looked at.
+        wrong: where the wrong elements lie (`spread.wrong`), or None.
     """
 
     verdict: str
@@ -29,6 +30,7 @@ class Finding:
     first_bad: dict[str, Any] | None = None
     bad_count: int = 0
     element_count: int = 0
+    wrong: dict[str, Any] | None = None
 
 
 @dataclass

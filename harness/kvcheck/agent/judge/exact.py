@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from kvcheck.agent.judge import spread
 from kvcheck.agent.judge.evidence import Evidence, Finding, first
 
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -35,7 +36,7 @@ def exact(evidence: Evidence) -> Finding | None:
         elif stray:
             what += f", {stray} of them where nothing may be written"
     message = f"{count} elements {what}, of {total} that are promised"
-    return Finding(verdict, "exact", message, evidence.output, where, count, total)
+    return Finding(verdict, "exact", message, evidence.output, where, count, total, spread.wrong(evidence, differs))
 
 
 def bits(tensor: torch.Tensor) -> torch.Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from kvcheck.agent.inputs.arena import is_sentinel
+from kvcheck.agent.judge import spread
 from kvcheck.agent.judge.evidence import Evidence, Finding, first
 
 
@@ -27,7 +28,7 @@ def finite_mask(evidence: Evidence) -> Finding | None:
     what = "not finite inside the row" if promised else f"{_outside(evidence, inside, index)}, where only -inf or nothing may stand"
     message = f"{int(missing.sum())} elements not finite inside the rows, {int(extra.sum())} values past them; the first is {what}"
     where = evidence.where(index, wanted, float(actual[index]))
-    return Finding("nonfinite", "finite_mask", message, evidence.output, where, count, bad.numel())
+    return Finding("nonfinite", "finite_mask", message, evidence.output, where, count, bad.numel(), spread.wrong(evidence, bad))
 
 
 def _outside(evidence: Evidence, inside, index: tuple[int, ...]) -> str:
@@ -61,7 +62,7 @@ def bound(evidence: Evidence) -> Finding | None:
     index = first(bad)
     where = evidence.where(index, *(float(side[index]) for side in (evidence.expected, evidence.actual, evidence.bound)))
     message = f"max_bound_ratio {worst:.3g} (pass is <= 1), {_spread(evidence, bad, inside, middle)}"
-    return Finding("mismatch", "bound", message, evidence.output, where, count, total)
+    return Finding("mismatch", "bound", message, evidence.output, where, count, total, spread.wrong(evidence, bad))
 
 
 def _spread(evidence: Evidence, bad, inside, middle: float) -> str:

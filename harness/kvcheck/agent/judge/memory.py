@@ -6,6 +6,7 @@ import torch
 
 from kvcheck.agent.inputs import pitch
 from kvcheck.agent.inputs.arena import is_sentinel
+from kvcheck.agent.judge import spread
 from kvcheck.agent.judge.evidence import Evidence, Finding, first
 
 
@@ -52,4 +53,4 @@ def sentinel(evidence: Evidence) -> Finding | None:
     where = evidence.where(first(left), "a value", "unwritten")
     total = int(promised.sum())
     message = f"{count} of {total} promised elements were never written"
-    return Finding("unwritten", "sentinel", message, evidence.output, where, count, total)
+    return Finding("unwritten", "sentinel", message, evidence.output, where, count, total, spread.wrong(evidence, left))

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from kvcheck.agent.judge import spread
 from kvcheck.agent.judge.evidence import Evidence, Finding, first
 
 
@@ -44,7 +45,7 @@ def slots(evidence: Evidence) -> Finding | None:
     null = int((wrong & asked & (actual >= 0) & (actual < states)).sum())
     if null:
         message += f"; {null} are given one of the null block, which every request shares"
-    return Finding("mismatch", "slots", message, evidence.output, _place(evidence, index), count, total)
+    return Finding("mismatch", "slots", message, evidence.output, _place(evidence, index), count, total, _spread(evidence, wrong))
 
 
 def injective(evidence: Evidence) -> Finding | None:
@@ -74,6 +75,14 @@ def _block(evidence: Evidence) -> Any:
     """Manager block of every token, as its request's table has it."""
     table = evidence.tensors["block_table"].long()
     return table[evidence.tensors["request_ids"].long().clamp(min=0), _entry(evidence).clamp(max=table.shape[1] - 1)]
+
+
+def _spread(evidence: Evidence, wrong: Any) -> dict[str, Any]:
+    """Which tokens are wrong, and whose manager blocks those are."""
+    live = evidence.tensors["request_ids"] >= 0
+    block, size = _block(evidence), evidence.inputs.scalars["manager_block_size"]
+    pages = {"block_size": size, "pool": None, "blocks": block[wrong & live], "used": block[live]}
+    return spread.wrong(evidence, wrong, axes=("", "token"), pages=pages)
 
 
 def _states(evidence: Evidence) -> tuple[Any, int]:

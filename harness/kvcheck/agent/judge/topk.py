@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from kvcheck.agent.judge import spread
 from kvcheck.agent.judge.evidence import Evidence, Finding
 from kvcheck.agent.judge.reproducer import fp32_logits
 
@@ -30,6 +31,7 @@ def topk_of_logits(evidence: Evidence) -> Finding | None:
         evidence.trivial += METRICS
         return None
     wrong, sums, first_bad = 0, torch.zeros(3, dtype=torch.float64), None
+    misplaced = torch.zeros(actual.shape, dtype=torch.bool)
     step = max(ROWS_AT_ONCE // actual.shape[1], 1)
     for part in rows.split(step):
         lengths = evidence.row_lengths[part]
@@ -47,13 +49,17 @@ def topk_of_logits(evidence: Evidence) -> Finding | None:
         sums += torch.stack([_overlap(mask, wanted), (k / lengths).double().sum().cpu(), legal.double().mean(1).sum().cpu()])
         if bool(bad.any()) and first_bad is None:
             first_bad = _first_wrong(evidence, part, bad, mask, high, low)
+        if bool(bad.any()):
+            taken, left = mask & (high < best_out[:, None]), inside & ~mask & (low > worst_in[:, None])
+            misplaced[part.cpu()] = (taken | left).cpu()
         wrong += int(bad.sum())
     match, chance, tie_aware = (sums / len(rows)).tolist()
     evidence.metrics.update(_set_metrics(match, chance), topk_tie_aware_match=tie_aware)
     if not wrong:
         return None
+    found = {**spread.wrong(evidence, misplaced), "output": "topk_positions"}
     message = f"{wrong} of {len(rows)} rows longer than {k} select a set outside the tie band; set match {match:.4f}, chance {chance:.4f}"
-    return Finding("wrong_topk", "topk_of_logits", message, "topk_positions", first_bad, wrong, len(rows))
+    return Finding("wrong_topk", "topk_of_logits", message, "topk_positions", first_bad, wrong, len(rows), found)
 
 
 def topk_positions(evidence: Evidence) -> Finding | None:
@@ -88,7 +94,8 @@ def topk_positions(evidence: Evidence) -> Finding | None:
     why = _why(evidence, row, column, value, bool(bad[row, column]))
     message = f"{int(rows.sum())} of {len(rows)} rows wrong; row {row} ({int(lengths[row])} positions, k {k}): {why}"
     where = {**evidence.place(row, column, int(wanted[row, column]), int(chosen[row, column])), "block": None, "offset": None}
-    return Finding("wrong_topk", "topk_positions", message, evidence.output, where, int(bad.sum()), bad.numel())
+    found = spread.wrong(evidence, bad, axes=("row", "entry"))
+    return Finding("wrong_topk", "topk_positions", message, evidence.output, where, int(bad.sum()), bad.numel(), found)
 
 
 def largest(values: Any, inside: Any, k: int) -> Any:

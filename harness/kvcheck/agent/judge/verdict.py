@@ -81,4 +81,6 @@ def compose(findings: list[Finding], metrics: dict[str, Any], trivial: list[str]
         bad_count=head.bad_count,
         element_count=head.element_count or row["element_count"],
     )
+    if head.wrong:
+        row["wrong"] = head.wrong
     return row
