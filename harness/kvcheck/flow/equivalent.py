@@ -23,7 +23,7 @@ SIGN = "the sign bit is extended, so that bit 16 is the sign as well"
 SKIPS = "only decides whether a tile is entered that `live` leaves empty"
 SOME = "one bin at least fulfils the condition"
 TIES = "a tie, or what lies a bit beside it, is rounded to the other side: as near, and inside the certified bound"
-TRUNCATED = "rounding to zero stays inside the bound, which grants P and out a rounding each, which only a V of one sign uses up"
+TRUNCATED = "P stays in fp32 and the store truncates out: 2u|out| at most, and a bf16 P and out are granted u sum(p|v|) + u|out|, no less"
 ULP = "no bf16 over 448, 240 or 224 lies one bit above a power of two"
 UNUSED = "a lane that is masked out meets a 0 in the product, or is not stored"
 

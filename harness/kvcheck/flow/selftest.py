@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import random
@@ -18,7 +19,7 @@ from kvcheck.cases.model import Case
 from kvcheck.execute.executor import Executor
 from kvcheck.execute.launch import choose_python
 from kvcheck.flow.equivalent import reason
-from kvcheck.flow.options import UsageError, check_device
+from kvcheck.flow.options import EMULATED, UsageError, check_device
 from kvcheck.flow.outcome import FAILED, PASSED
 from kvcheck.flow.selftest_cases import CASES, HONEST_ONLY, VALUES
 from kvcheck.report.progress import Progress
@@ -30,6 +31,11 @@ QUICK = 80
 
 TIMEOUT = 20.0
 """Seconds a case may take; none here is long."""
+
+EMULATED_TIMEOUT = 120.0
+
+PARALLEL_ON = "gfx950-emulated"
+"""Where faults that need programs side by side run when the device is a CPU, on which one program follows the other."""
 
 THREADS = 8
 
@@ -89,11 +95,18 @@ def selftest(request: Request) -> tuple[dict[str, Any], int]:
     chosen = mutants(request.quick, request.seed, request.only)
     started, begun = datetime.datetime.now(), time.monotonic()
     cases = sum(len(cases) for _, cases in faults) + len(honest) + len(chosen)
-    executor = Executor(request.device, choose_python(request.python), request.jobs, TIMEOUT)
-    with executor, Progress(cases, quiet=request.quiet) as progress, ThreadPoolExecutor(THREADS) as pool:
+    python = choose_python(request.python)
+    executor = Executor(request.device, python, request.jobs, EMULATED_TIMEOUT if request.device in EMULATED else TIMEOUT)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(executor)
+        progress = stack.enter_context(Progress(cases, quiet=request.quiet))
+        pool = stack.enter_context(ThreadPoolExecutor(THREADS))
         try:
             executor.wait_ready()
-            waiting = [(entry, [executor.submit(case) for case in cases]) for entry, cases in faults]
+            beside = executor
+            if request.device == "cpu" and any(entry["parallel"] for entry, _ in faults):
+                beside = stack.enter_context(Executor(PARALLEL_ON, python, 1, EMULATED_TIMEOUT, spare=False))
+            waiting = [(entry, [(beside if entry["parallel"] else executor).submit(case) for case in cases]) for entry, cases in faults]
             judged = [(case, executor.submit(case)) for case in honest]
             hunted = [pool.submit(_hunt, executor, number, mutation, request, progress) for number, mutation in chosen]
             fault_rows = [_fault_row(entry, [_noted(future.result(), progress) for future in futures]) for entry, futures in waiting]
@@ -174,12 +187,16 @@ def _faults(request: Request) -> list[tuple[dict[str, Any], list[Probe]]]:
         data = specs.load("faults", fault).data
         if request.only and fault not in request.only:
             continue
+        if request.device in EMULATED and data["base"] != "triton":
+            continue  # it is torch's operators that are changed there, and those are not emulated
         for op in data["ops"]:
             if op in CASES:
                 asked = {"compare": True, **({"relations": [data["relation"]]} if data.get("relation") else {})}
                 cases = probes(op, f"fault:{fault}{VALUES.get(fault, '')}", request.seed, CASES[op], **asked)
                 cases += [Probe(**{**vars(case), "id": f"{case.id} twice", "repeat": 2}) for case in cases[1:2]]
-                found.append(({"fault": fault, "op": op, "sentence": data["sentence"]}, cases))
+                parallel = bool(data.get("parallel"))
+                device = PARALLEL_ON if parallel and request.device == "cpu" else request.device
+                found.append(({"fault": fault, "op": op, "sentence": data["sentence"], "device": device, "parallel": parallel}, cases))
     return found
 
 
@@ -189,7 +206,8 @@ def _honest(request: Request) -> list[Probe]:
         if request.only and op not in request.only:
             continue
         every = CASES.get(op, ()) + HONEST_ONLY.get(op, ())
-        cases += probes(op, "torch_eager", request.seed, every, compare=True)
+        if request.device not in EMULATED:
+            cases += probes(op, "torch_eager", request.seed, every, compare=True)
         cases += probes(op, "triton", request.seed, every[:: 2 if request.quick else 1], compare=True)
         if op in mutations.files():
             cases += probes(op, f"mutant:{op}:honest", request.seed, CASES[op][:: 3 if request.quick else 1])

@@ -57,6 +57,7 @@ def _matrix(rows: list[dict[str, Any]]) -> str:
     lines = []
     for name, row in zip(names, rows, strict=True):
         by = ", ".join(f"{each['check']} {each['cases']}/{row['cases']}" for each in row["caught_by"])
+        by += f" on {row['device']}" if by and row.get("parallel") else ""
         where = f" at {row['caught_by'][0]['case']}" if row["caught_by"] else "".join(f"; {text}" for text in row["unjudged"][:1])
         lines.append(f"{'ok ' if by else 'RED'} {name:<{width}}  {line((by or 'NO CHECK CATCHES IT') + where)}")
     return "\n".join(lines)

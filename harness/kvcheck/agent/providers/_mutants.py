@@ -7,16 +7,12 @@ output, and under the interpreter no card would object. `mutant:FILE:honest` is 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib
-import inspect
-import linecache
-import sys
-import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from kvcheck.agent import mutations
+from kvcheck.agent.kernels import edited
 
 HONEST = "honest"
 
@@ -38,11 +34,11 @@ class Mutant:
         text = mutations.source(file) if number == HONEST else mutations.mutated(mutations.of(file)[int(number)])
         self.name = f"mutant:{variant}" if number == HONEST else mutations.of(file)[int(number)].name
         op = mutations.OPS_OF.get(file, file)
-        module = _module(file, text)
+        module = edited.module(file, text)
         if op != file:
-            with _in_place(file, module):
-                module = _module(op, mutations.source(op))
-        setattr(self, op, _launcher(getattr(module, op)))
+            with edited.in_place(file, module):
+                module = edited.module(op, mutations.source(op), beside=file + text)
+        setattr(self, op, _held(edited.launcher(getattr(module, op))))
 
     def dispatch(self, op: str) -> str:
         """What ran."""
@@ -101,41 +97,9 @@ def _extent(tensor: Any) -> tuple[int, int]:
     return begin, begin + ((last + 1) * tensor.element_size() if tensor.numel() else 0)
 
 
-def _launcher(kernel: Callable[..., Any]) -> Callable[..., None]:
-    """The op's function of a kernel file's: arguments that the file leaves to the provider are the provider's here as well."""
-    taken = inspect.signature(kernel).parameters
-
+def _held(kernel: Callable[..., None]) -> Callable[..., None]:
     def launch(**arguments: Any) -> None:
-        from kvcheck.agent.kernels.target import native_fp8
-
-        given = {name: value for name, value in arguments.items() if name in taken}
-        if "from_bytes" in taken:
-            given["from_bytes"] = arguments["kv_dtype"] not in native_fp8(arguments["q"].device)
         with held():
-            kernel(**given)
+            kernel(**arguments)
 
     return launch
-
-
-def _module(file: str, text: str) -> types.ModuleType:
-    """A kernel file's module made of other text; Triton reads that text again through `linecache`."""
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    place = f"<mutant {file} {digest}>"
-    linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)
-    module = types.ModuleType(f"kvcheck_mutant_{file}_{digest}")
-    module.__file__ = place
-    sys.modules[module.__name__] = module
-    exec(compile(text, place, "exec"), module.__dict__)
-    return module
-
-
-@contextlib.contextmanager
-def _in_place(file: str, module: types.ModuleType) -> Iterator[None]:
-    """While inside, whoever imports a kernel file gets another module."""
-    name = f"{mutations.PACKAGE}.{file}"
-    honest = importlib.import_module(name)
-    sys.modules[name] = module
-    try:
-        yield
-    finally:
-        sys.modules[name] = honest
