@@ -86,7 +86,9 @@ FAULTS = {
 
 def test_every_fault_is_expected():
     known = {name: specs.load("faults", name).data for name in specs.names("faults")}
-    assert set(FAULTS) == {name for name, data in known.items() if OP in data["ops"] and data["base"] == "torch_eager" and "relation" not in data}
+    assert set(FAULTS) == {
+        name for name, data in known.items() if OP in data["ops"] and data["base"] == "torch_eager" and "relation" not in data
+    }
 
 
 @pytest.mark.parametrize("fault", sorted(FAULTS))
