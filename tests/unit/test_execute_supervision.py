@@ -36,6 +36,12 @@ class DoubleLauncher:
         self.started.append(process)
         return process
 
+    def end(self, mark):
+        """Nothing beyond the process."""
+
+    def close(self):
+        """Nothing was made."""
+
 
 def case(*act: str, name: str = "c", provider: str = "double", **params) -> Case:
     return Case(id=f"{name}[act={'+'.join(act)}]", case_file="c", op="topk_per_row", provider=provider, params={"act": list(act), **params})

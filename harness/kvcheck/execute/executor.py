@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import threading
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ class Executor:
         journal: rows that are there already are given back, new ones are written to it; the caller closes it.
         threads: torch threads of an agent; another number changes the last bits of sums.
         memory_limit: bytes a CPU agent may map beyond start-up; None is a fair share of what is available, 0 is no limit.
-        launcher: where agents run; None is a process here, from the zip this builds.
+        launcher: where agents run, or what makes that from a scratch folder; None is a process here, from the zip this builds.
         sanitizer_off: kinds of findings that an emulated device does not look for.
         spare: whether an agent is kept warm for the case that ends one.
 
@@ -59,7 +60,7 @@ class Executor:
         journal: Journal | None = None,
         threads: int = 1,
         memory_limit: int | None = None,
-        launcher: Launcher | None = None,
+        launcher: Launcher | Callable[[Path], Launcher] | None = None,
         sanitizer_off: tuple[str, ...] = (),
         spare: bool = True,
     ) -> None:
@@ -75,7 +76,7 @@ class Executor:
             neutral = self._folder / "cwd"
             neutral.mkdir()
             launcher = ProcessLauncher(interpreter, zipapp.build(self._folder), neutral, threads)
-        self._launcher = launcher
+        self._launcher: Launcher = self._made(launcher) if callable(launcher) else launcher
         most = jobs or min(memory.cores(), 4)
         limit = memory.share(most) if memory_limit is None else memory_limit
         self._arguments = ["--device", device, "--memory-limit", str(limit)]
@@ -157,7 +158,15 @@ class Executor:
         self._pool.close()
         for worker in self._workers:
             worker.join(10.0)
+        self._launcher.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _made(self, make: Callable[[Path], Launcher]) -> Launcher:
+        try:
+            return make(self._folder)
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
 
     def _start(self, variables: Variables) -> Agent:
         return Agent(self._launcher, self._arguments, self._startup_timeout, str(self._folder), variables)

@@ -37,6 +37,16 @@ class Launcher(Protocol):
             OSError: it could not be started.
         """
 
+    def end(self, mark: str) -> None:
+        """Ends what a signal to the agent's process group does not reach.
+
+        Args:
+            mark: of an agent that was started here, perhaps ended already.
+        """
+
+    def close(self) -> None:
+        """Clears up once every agent has ended; a second time does nothing."""
+
 
 class ProcessLauncher:
     """Starts agents as processes on this machine.
@@ -65,6 +75,12 @@ class ProcessLauncher:
         return subprocess.Popen(
             command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=self._folder, env=environment, start_new_session=True, bufsize=0
         )
+
+    def end(self, mark: str) -> None:
+        """Nothing: its process group and its mark are all there is of an agent."""
+
+    def close(self) -> None:
+        """Nothing: the scratch folder is the executor's."""
 
 
 def agent_environment(environ: dict[str, str], threads: int) -> dict[str, str]:

@@ -80,7 +80,8 @@ def of_end(case: Case, ended: Ended) -> dict[str, Any]:
     message = f"{ended.what}{where}"
     if ended.phase in ("reference", "judge") and verdict == "crash":
         message += ", after the kernel had returned: most likely it wrote over memory that was not its own"
-    return complete(case, {"verdict": verdict, "message": message + (f"; it printed:\n{ended.output}" if ended.output else "")})
+    message += f"; it printed:\n{ended.output}" if ended.output else ""
+    return complete(case, {"verdict": verdict, "message": message, "phase": ended.phase})
 
 
 def failed_premise(case: Case, row: dict[str, Any], premise: dict[str, Any]) -> dict[str, Any]:

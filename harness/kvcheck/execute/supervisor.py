@@ -79,6 +79,7 @@ class Agent:
         self._tail = Tail()
         self._events: queue.Queue[tuple[str, Any]] = queue.Queue(QUEUE)
         self._abandoned = threading.Event()
+        self._launcher = launcher
         try:
             self._process = launcher.launch(arguments, self._mark, variables)
         except OSError as error:
@@ -183,6 +184,7 @@ class Agent:
         self._abandoned.set()
         if self._process.returncode is None:
             _end_group(self._process.pid)
+        self._launcher.end(self._mark)
         self._waiter.join(PARTING)
         _end_strays(self._mark)
         with contextlib.suppress(OSError):
