@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from kvcheck.cli import agent, cases, compile, doctor, list_, report, run, selftest, threshold, vet
+from kvcheck.cli import agent, cases, compile, doctor, list_, report, run, selftest, threshold, vet, whatis
 
 app = typer.Typer(
     name="kvcheck",
@@ -20,6 +20,7 @@ app.command("report")(report.report)
 app.command("compile")(compile.compile_)
 app.command("selftest")(selftest.selftest)
 app.command("vet")(vet.vet)
+app.command("whatis")(whatis.whatis)
 app.command("doctor")(doctor.doctor)
 app.command("list")(list_.list_)
 app.add_typer(agent.app, name="agent")
