@@ -189,7 +189,9 @@ def day(text: str) -> date | None:
 
 
 def split(reference: str) -> tuple[str, str | None, str | None]:
-    """Repository, tag and digest of a reference; a tag may be a template."""
+    """Repository, tag and digest of a reference; a tag may be a template, and an image's id is a digest alone."""
+    if is_digest(reference):
+        return "", None, reference
     rest, _, digest = reference.partition("@")
     folder, slash, last = rest.rpartition("/")
     name, _, tag = last.partition(":")
