@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -69,7 +70,7 @@ class Apptainer(Engine):
         """None: image files are wherever their owner put them."""
         return []
 
-    def pull(self, reference: str, report: Callable[[str], None] | None = None) -> Image:
+    def pull(self, reference: str, report: Callable[[str], None] | None = None, stop: threading.Event | None = None) -> Image:
         """Checks a name: apptainer fetches when it runs the image, into its own cache."""
         if "://" not in image_name(reference):
             raise PullFailed(f"{self.name}: there is no image file {reference}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -69,11 +70,11 @@ class Docker(Engine):
         found = [read_image("", data) for data in json.loads(answer.stdout or "[]")]
         return sorted(found, key=lambda image: image.created or "", reverse=True)
 
-    def pull(self, reference: str, report: Callable[[str], None] | None = None) -> Image:
+    def pull(self, reference: str, report: Callable[[str], None] | None = None, stop: threading.Event | None = None) -> Image:
         """Fetches an image."""
         if report:
             report(f"fetching {reference}: {self.path} pull --quiet {reference}")
-        answer = self.call("pull", "--quiet", reference, timeout=PULL_TIMEOUT)
+        answer = self.call_until(stop or threading.Event(), "pull", "--quiet", reference, timeout=PULL_TIMEOUT)
         if answer.returncode != 0:
             raise PullFailed(f"{self.name} could not fetch {reference}: {said(answer)}")
         return self.inspect(reference)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -145,12 +147,13 @@ class Engine:
         """The images on this machine."""
         raise NotImplementedError
 
-    def pull(self, reference: str, report: Callable[[str], None] | None = None) -> Image:
+    def pull(self, reference: str, report: Callable[[str], None] | None = None, stop: threading.Event | None = None) -> Image:
         """Fetches an image.
 
         Args:
             reference: with a registry's name, or what the engine takes it for.
             report: told what is done.
+            stop: set from another thread to give up.
 
         Raises:
             PullFailed: and what the engine said.
@@ -195,6 +198,30 @@ class Engine:
             return subprocess.CompletedProcess(command, 124, "", f"no answer within {timeout:g} s")
         except OSError as error:
             return subprocess.CompletedProcess(command, 127, "", str(error))
+
+    def call_until(self, stop: threading.Event, *words: str, timeout: float = CALL_TIMEOUT) -> subprocess.CompletedProcess[str]:
+        """As `call`, and ended with status 130 when another thread sets `stop`."""
+        command = [self.path, *words]
+        pipe = subprocess.PIPE
+        try:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, errors="replace",
+                env=self.environment(), cwd=os.sep, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            return subprocess.CompletedProcess(command, 127, "", str(error))
+        waited = 0.0
+        while True:
+            try:
+                out, err = process.communicate(timeout=0.2)
+                return subprocess.CompletedProcess(command, process.returncode, out, err)
+            except subprocess.TimeoutExpired:
+                waited += 0.2
+            if stop.is_set() or waited > timeout:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+                why = (130, "given up") if stop.is_set() else (124, f"no answer within {timeout:g} s")
+                return subprocess.CompletedProcess(command, why[0], "", why[1])
 
     def ensure(self, reference: str, report: Callable[[str], None] | None = None) -> Image:
         """The image: the local one, else it is fetched.
