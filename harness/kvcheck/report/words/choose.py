@@ -68,6 +68,16 @@ def failures(cases: list[Row], limit: int) -> tuple[list[Row], int]:
     return chosen, len(failing) - len(chosen)
 
 
+def first(run: dict[str, Any]) -> Row | None:
+    """The failing case that a report shows in full: the failing side of the first flip, else the first failure that is not known."""
+    for threshold in run.get("thresholds") or []:
+        for flip in threshold.get("flips") or []:
+            for row in around(run["cases"], {**threshold, "flips": [flip]}, 2):
+                if rows.is_failure(row):
+                    return row
+    return next(iter(failures(run["cases"], 1)[0]), None)
+
+
 def in_turn(groups: list[list[int]], limit: int) -> list[int]:
     """The first of each group, then the second of each, up to a limit."""
     found: list[int] = []

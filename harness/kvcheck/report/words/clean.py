@@ -15,7 +15,10 @@ _ESCAPES = re.compile(
 
 def clean(text: Any) -> str:
     """Text without escape sequences, control and formatting characters; line breaks are kept as newlines, tabs as spaces."""
-    text = _ESCAPES.sub("", str(text)).replace("\r\n", "\n").replace("\r", "\n").replace("\t", "    ")
+    text = str(text)
+    if text.isascii() and text.isprintable():
+        return text
+    text = _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n").replace("\t", "    ")
     if text.isascii() and text.isprintable():
         return text
     return "".join(_harmless(character) for character in text)
@@ -42,13 +45,13 @@ def code(text: Any, limit: int = 300, *, table: bool = False) -> str:
     return span.replace("|", "\\|") if table else span
 
 
-def fence(text: Any, limit: int = 20000) -> str:
+def fence(text: Any, limit: int = 20000, language: str = "text") -> str:
     """A Markdown fence longer than any run of backticks inside."""
     text = clean(text)
     if len(text) > limit:
         text = text[:limit] + "\n..."
     ticks = "`" * max(_longest_run(text) + 1, 3)
-    return f"{ticks}text\n{text}\n{ticks}"
+    return f"{ticks}{language}\n{text}\n{ticks}"
 
 
 def _longest_run(text: str) -> int:

@@ -25,14 +25,17 @@ def headline(run: dict[str, Any]) -> str:
     if not judged:
         return f"nothing could be judged: {some(len(cases), 'case')}, no verdict on a kernel" if cases else "no case was run"
     if not failing:
-        return f"{'the one judged case passes' if len(judged) == 1 else f'all {count(len(judged))} judged cases pass'}"
-    text = f"{count(len(failing))} of {some(len(judged), 'judged case')} {'fails' if len(failing) == 1 else 'fail'}"
-    listed_ones = sum(known.state(row) == "known" for row in failing)
-    return (
-        f"{text}, {'which is known' if listed_ones == len(failing) == 1 else count(listed_ones) + ' of them known'}"
-        if listed_ones
-        else text
-    )
+        text = "the one judged case passes" if len(judged) == 1 else f"all {count(len(judged))} judged cases pass"
+        return text + _known(judged)
+    return f"{count(len(failing))} of {some(len(judged), 'judged case')} {'fails' if len(failing) == 1 else 'fail'}" + _known(judged)
+
+
+def _known(judged: list[dict[str, Any]]) -> str:
+    """What the headline says of known failures."""
+    states = Counter(known.state(row) for row in judged)
+    text = f", {count(states['known'])} known" if states["known"] else ""
+    passing = states["passes"]
+    return text + (f", {some(passing, 'known failure')} {'passes' if passing == 1 else 'pass'} now" if passing else "")
 
 
 def findings(run: dict[str, Any], quote: Quote = line) -> list[str]:
