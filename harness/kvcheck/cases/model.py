@@ -152,6 +152,13 @@ class Case:
         return {axis.removeprefix("env."): value for axis, value in self.params.items() if axis.startswith("env.")}
 
     @property
+    def asked(self) -> dict[str, Any]:
+        """What is asked for beside params and seed, as far as it is not the default."""
+        plain = {"run_unsupported": False, "precision": None, "repeat": 1, "fresh": 1, "relations": ()}
+        given = {name: getattr(self, name) for name, default in plain.items() if getattr(self, name) != default}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+
+    @property
     def row(self) -> str:
         """`CASE_ID@PROVIDER`, which names one row of a run."""
         return f"{self.id}@{self.provider}"

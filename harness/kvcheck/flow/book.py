@@ -12,7 +12,7 @@ from kvcheck.execute.seat import CaseExecutor
 from kvcheck.flow.options import Options
 
 ROW_KEYS = (
-    "id", "case_file", "op", "provider", "provider_version", "dispatch", "precision", "params", "seed", "input_fingerprint",
+    "id", "case_file", "op", "provider", "provider_version", "dispatch", "precision", "params", "seed", "asked", "input_fingerprint",
     "verdict", "check", "output", "also_failed", "message", "metrics", "trivial", "first_bad", "bad_count", "element_count",
     "wrong", "first_wrong_stage", "stages", "travel", "findings", "repeats", "diagnosis", "relations", "timing", "repro",
 )  # fmt: skip
@@ -61,7 +61,7 @@ class Book:
             future.set_exception(error)
 
     def _row(self, case: Case, judged: dict[str, Any]) -> dict[str, Any]:
-        row = {"diagnosis": [], **judged, "repro": self._again(case)}
+        row = {"diagnosis": [], **judged, "repro": self._again(case), **({"asked": case.asked} if case.asked else {})}
         return {key: row[key] for key in ROW_KEYS if key in row}
 
     def _again(self, case: Case) -> str:

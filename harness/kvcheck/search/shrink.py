@@ -49,6 +49,7 @@ class Shrinker:
         judge: the answer of a point: PASS, an identity, or None.
         budget: what may be spent.
         clock: seconds, ascending.
+        possible: whether a point can be at all; one that cannot says nothing, and costs nothing.
 
     Attributes:
         best: the smallest point so far.
@@ -64,8 +65,9 @@ class Shrinker:
         judge: Callable[[Point], Hashable],
         budget: Budget | None = None,
         clock: Callable[[], float] = time.monotonic,
+        possible: Callable[[Point], bool] = lambda point: True,
     ) -> None:
-        self._judge, self._budget, self._clock = judge, budget or Budget(), clock
+        self._judge, self._budget, self._clock, self._possible = judge, budget or Budget(), clock, possible
         self._answers: dict[str, tuple[Point, Hashable]] = {}
         self._began = clock()
         self._share = 1 - 1 / TWIN_SHARE
@@ -86,6 +88,9 @@ class Shrinker:
         """
         key = json.dumps(point, sort_keys=True)
         if key not in self._answers:
+            if not self._possible(point):
+                self._answers[key] = (point, None)
+                return None
             if self.evaluations >= max(self._budget.evaluations * self._share, self._budget.evaluations - MOST_FOR_TWIN, 1):
                 raise Exhausted("evaluations")
             if self.evaluations and self._clock() - self._began >= self._budget.seconds * self._share:
@@ -110,7 +115,7 @@ class Shrinker:
     def run(self, passes: Sequence[Callable[[Shrinker], None]]) -> None:
         """Every pass in turn, until a round of all of them changes nothing or the budget is spent."""
         try:
-            while True:
+            while self.stopped_by is None:
                 before = self.best
                 for each in passes:
                     each(self)
