@@ -75,7 +75,7 @@ def podman() -> Iterator[Engine]:
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, file in files.items():
-            patch.setenv(name, str(folder / file))
+            patch.setenv(f"CONTAINERS_{name}", str(folder / file))
         patch.delenv("CONTAINER_HOST", raising=False)
         engine = Podman(path)
         problems = []

@@ -193,7 +193,7 @@ def test_when_no_agent_comes_up_every_case_says_why_and_it_ends(execute, start, 
 
 
 def test_an_agent_that_cannot_be_launched_is_a_reason_too(execute):
-    class Broken:
+    class Broken(DoubleLauncher):
         def launch(self, arguments, mark, variables):
             raise FileNotFoundError("no such interpreter")
 

@@ -15,6 +15,11 @@ from kvcheck.cli.common import command, print_text
 def doctor(
     device: o.Device = "auto",
     python: o.Python = None,
+    image: o.Image = None,
+    exec_: o.Exec = None,
+    engine: o.Engine = None,
+    engine_option: o.EngineOption = None,
+    mount: o.Mount = None,
     format_: Annotated[str, typer.Option("--format", metavar="table|json", help="Text, or JSON.")] = "table",
 ) -> int:
     """Says which providers can run here, and for each that cannot, why and what would change it."""
@@ -22,6 +27,6 @@ def doctor(
     from kvcheck.flow import listing
 
     as_json = listing.check_format(format_) == "json"
-    report = flow.examine(device, python)
+    report = flow.examine(device, python, o.where(image, exec_, engine, engine_option, mount))
     print_text(json.dumps(report, indent=1) if as_json else flow.text(report))
     return flow.exit_code(report)

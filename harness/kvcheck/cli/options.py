@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
@@ -29,6 +29,26 @@ SanitizerOff = Annotated[
     typer.Option("--sanitizer-off", metavar="KIND", help="A kind of finding that an emulated device is not to look for; repeatable."),
 ]
 Python = Annotated[Optional[str], typer.Option("--python", metavar="PATH|auto", help="Interpreter that runs the kernels.")]  # noqa: UP045
+Image = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--image", metavar="IMAGE", help="Runs in a container of this image (a name, NAME@DIGEST or an id); repeatable."),
+]
+Exec = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--exec", metavar="PREFIX", help="Runs behind a command: 'srun -n1 --', 'ssh HOST', 'kubectl exec -i POD --'."),
+]
+Engine = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--engine", metavar="NAME", help="docker, podman, apptainer, singularity, or a path to one; the first that works."),
+]
+EngineOption = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--engine-option", metavar="WORD", help="Replaces the engine's device options: --engine-option=--gpus=1; repeatable."),
+]
+Mount = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--mount", metavar="DIR[:AT]", help="A folder of this machine that containers may read; repeatable."),
+]
 Seed = Annotated[Optional[int], typer.Option("--seed", metavar="N", min=0, help="Seed of the inputs.")]  # noqa: UP045
 Repeat = Annotated[Optional[int], typer.Option("--repeat", metavar="N", min=1, help="Calls of the kernel a case, in one process.")]  # noqa: UP045
 Fresh = Annotated[Optional[int], typer.Option("--fresh", metavar="N", min=1, help="New processes a case is run in.")]  # noqa: UP045
@@ -55,6 +75,13 @@ Known = Annotated[
 NoMask = Annotated[bool, typer.Option("--no-mask", help="Leaves paths, user and host names and tokens as they are: for your eyes only.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 ExitCode = Annotated[Optional[str], typer.Option("--exit-code", metavar="git-bisect", help="Exits with 125 where nothing could be judged.")]  # noqa: UP045
+
+
+def where(image: list[str] | None, prefix: str | None, engine: str | None, engine_option: list[str] | None, mount: list[str] | None) -> Any:
+    """The options that say where agents run, as one."""
+    from kvcheck.flow.where import Where
+
+    return Where(tuple(dict.fromkeys(image or ())), prefix, engine, tuple(engine_option or ()), tuple(mount or ()))
 
 
 def shard(text: str | None) -> tuple[int, int] | None:

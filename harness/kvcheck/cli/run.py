@@ -19,6 +19,11 @@ def run(
     device: o.Device = "auto",
     sanitizer_off: o.SanitizerOff = None,
     python: o.Python = None,
+    image: o.Image = None,
+    exec_: o.Exec = None,
+    engine: o.Engine = None,
+    engine_option: o.EngineOption = None,
+    mount: o.Mount = None,
     seed: o.Seed = None,
     repeat: o.Repeat = None,
     fresh: o.Fresh = None,
@@ -73,6 +78,7 @@ def run(
             known=tuple(known or ()),
             mask=not no_mask,
             words=words(),
+            where=o.where(image, exec_, engine, engine_option, mount),
         )
     )
     return for_git_bisect(code) if exit_code else code

@@ -16,7 +16,7 @@ from kvcheck.agent.protocol import NOT_JUDGED, parse_fault, parse_provider
 from kvcheck.cases.model import Case
 from kvcheck.execute import memory, repeats, rows, zipapp
 from kvcheck.execute.errors import StartError
-from kvcheck.execute.journal import Journal
+from kvcheck.execute.journal import Rows
 from kvcheck.execute.launch import Launcher, ProcessLauncher, absolute_provider, choose_python
 from kvcheck.execute.pool import NONE, SPARE, Pool, Variables
 from kvcheck.execute.supervisor import Agent, Ended
@@ -57,7 +57,7 @@ class Executor:
         jobs: int | None = None,
         timeout: float = 120.0,
         startup_timeout: float = 600.0,
-        journal: Journal | None = None,
+        journal: Rows | None = None,
         threads: int = 1,
         memory_limit: int | None = None,
         launcher: Launcher | Callable[[Path], Launcher] | None = None,

@@ -8,7 +8,7 @@ import json
 import os
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from kvcheck.cases.model import Case
 from kvcheck.execute.errors import JournalError
@@ -22,9 +22,40 @@ def plan_hash(plan: Any) -> str:
     return hashlib.sha256(json.dumps(plan, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def key(case: Case) -> str:
-    """Names a case in a journal: id, provider, seed and everything else that its verdict depends on."""
-    return plan_hash(case.request())
+def key(case: Case, place: str = "") -> str:
+    """Names a case in a journal: id, provider, seed and everything else that its verdict depends on, such as the image it ran in."""
+    return plan_hash([case.request(), place] if place else case.request())
+
+
+class Rows(Protocol):
+    """What an executor keeps rows in."""
+
+    def get(self, case: Case) -> dict[str, Any] | None:
+        """The row of a case that was judged."""
+
+    def add(self, case: Case, row: dict[str, Any]) -> None:
+        """Keeps one row."""
+
+
+class Part:
+    """The rows of a journal that are one place's.
+
+    Args:
+        journal: of the run.
+        place: what goes by another name than every other place of the run, such as an image's id.
+    """
+
+    def __init__(self, journal: Journal, place: str) -> None:
+        self._journal = journal
+        self._place = place
+
+    def get(self, case: Case) -> dict[str, Any] | None:
+        """The row of a case that was judged there."""
+        return self._journal.get(case, self._place)
+
+    def add(self, case: Case, row: dict[str, Any]) -> None:
+        """Writes one row."""
+        self._journal.add(case, row, self._place)
 
 
 class Journal:
@@ -57,14 +88,14 @@ class Journal:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def get(self, case: Case) -> dict[str, Any] | None:
+    def get(self, case: Case, place: str = "") -> dict[str, Any] | None:
         """The row of a case that was judged; None for one that was not, or that the harness failed at."""
-        row = self._rows.get(key(case))
+        row = self._rows.get(key(case, place))
         return None if row is None or row["verdict"] == "harness_error" else row
 
-    def add(self, case: Case, row: dict[str, Any]) -> None:
+    def add(self, case: Case, row: dict[str, Any], place: str = "") -> None:
         """Writes one row; it is on the disk when this returns."""
-        name = key(case)
+        name = key(case, place)
         with self._lock:
             self._append({"key": name, "row": row})
             self._rows[name] = row

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-from kvcheck.execute.executor import Executor
-from kvcheck.flow.options import check_device
+from kvcheck.flow.options import Options, UsageError, check_device
+from kvcheck.flow.sites import only_site
+from kvcheck.flow.where import HERE, Where
 from kvcheck.report.words.clean import line
 
 
-def examine(device: str, python: str | None) -> dict[str, Any]:
+def examine(device: str, python: str | None, where: Where = HERE) -> dict[str, Any]:
     """Asks an agent.
 
     Returns:
         report: {environment, providers: [{name, available, reason, remedy, ops, version, problems}]}.
+
+    Raises:
+        UsageError: no such device, or more than one image.
+        StartError: no agent can be started there.
     """
     check_device(device)
-    with Executor(device=device, python=python, jobs=1) as executor:
+    if len(where.images) > 1:
+        raise UsageError(f"--image: expected one, as doctor looks at one place, got {len(where.images)}")
+    site = only_site(Options(cases=(), device=device, python=python, where=where), _tell)
+    with site.executor(jobs=1) as executor:
         providers = executor.doctor()
         return {"environment": executor.environment, "providers": providers}
+
+
+def _tell(text: str, limit: int = 300) -> None:
+    sys.stderr.write(line(text, limit) + "\n")
 
 
 def text(report: dict[str, Any]) -> str:

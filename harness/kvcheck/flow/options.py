@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kvcheck.agent.protocol import SANITIZER
 from kvcheck.agent.specs import nearest
+from kvcheck.flow.where import HERE, Where
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Options:
         known: lists of known failures.
         mask: whether paths, names and tokens are taken out of what the run leaves.
         words: the command line as typed, for the report.
+        where: images or a command prefix, where the cases are not to run on this machine.
     """
 
     cases: tuple[str, ...]
@@ -70,6 +72,7 @@ class Options:
     known: tuple[Path, ...] = ()
     mask: bool = True
     words: tuple[str, ...] = field(default=())
+    where: Where = HERE
 
     @property
     def command(self) -> str:
@@ -97,6 +100,7 @@ class Options:
         if self.device != "auto":
             words += ["--device", self.device]
         words += [word for kind in self.sanitizer_off for word in ("--sanitizer-off", kind)]
+        words += self.where.again()
         return shlex.join(words)
 
 

@@ -17,12 +17,12 @@ from kvcheck.cases.model import Case, CaseFile
 from kvcheck.cases.overrides import Overrides
 from kvcheck.cases.plan import load_all, plan
 from kvcheck.execute import journal as journals
-from kvcheck.execute.executor import Executor
-from kvcheck.execute.launch import choose_python
+from kvcheck.execute.errors import StartError
 from kvcheck.flow import known as known_failures
 from kvcheck.flow import record, render
 from kvcheck.flow.book import Book
 from kvcheck.flow.options import NothingJudged, Options, check_device, check_sanitizer
+from kvcheck.flow.sites import Site, Sites
 from kvcheck.flow.threshold import Search, find
 from kvcheck.flow.threshold import plan as plan_searches
 from kvcheck.report.progress import Progress
@@ -67,46 +67,70 @@ def _carry_out(options: Options, files: Sequence[CaseFile], cases: Sequence[Case
     listed = known_failures.load_all(options.known)
     check_device(options.device)
     check_sanitizer(options.sanitizer_off, options.device)
-    python = choose_python(options.python)
+    places = Sites(options, [case.provider for case in cases] + [search.provider for search in searches])
     out = record.folder(options, files[0].name)
     started, begun = datetime.datetime.now(), time.monotonic()
     journal = journals.Journal(out / journals.NAME, _plan_hash(options, cases, searches), options.resume)
-    executor = Executor(
-        options.device,
-        python,
-        options.jobs,
-        options.timeout,
-        journal=journal,
-        memory_limit=options.memory,
-        sanitizer_off=options.sanitizer_off,
-    )
-    with contextlib.closing(journal), executor, Progress(len(cases), quiet=options.quiet) as progress:
+    rows, entries, environments = [], [], []
+    with contextlib.closing(journal), Progress(len(cases) * len(places), quiet=options.quiet) as progress:
         for note in notes:
             progress.note(note)
-        executor.wait_ready()
-        book = Book(executor, progress, options, planned=cases)
-        rows = book.judge(cases)
-        known = {(row["id"], row["provider"]) for row in rows}
-        with ThreadPoolExecutor(THREADS) as pool:
-            try:
-                found = list(pool.map(lambda search: _search(search, book, options.diagnose), searches))
-            except BaseException:
-                executor.close()  # or the pool would wait for searches that nobody wants any more
-                raise
-        for _, evaluated in found:
-            for row in evaluated:
-                if (row["id"], row["provider"]) not in known:
-                    known.add((row["id"], row["provider"]))
-                    rows.append(row)
-        environment = {**executor.environment, "kvcheck": kvcheck.__version__}
+        for site in places.each(progress.note):
+            judged, found, environment = _at(site, journal, progress, cases, searches)
+            rows += judged
+            entries += found
+            environments.append((site, environment))
+    environment = {**_environment(environments), "kvcheck": kvcheck.__version__}
     seed = options.seed if options.seed is not None else files[0].seed
     wall = time.monotonic() - begun
-    content = record.compose(options, started, wall, environment, rows, [entry for entry, _ in found], files[0].name, seed, listed)
+    content = record.compose(options, started, wall, environment, rows, entries, files[0].name, seed, listed)
     record.write(content, out)
     for form in options.formats:
         sys.stdout.write(render.render(content, form))
     sys.stdout.write(f"\n{out}: run.json, results.csv, report.md\n" if "table" in options.formats else "")
     return content["run"]["exit_code"]
+
+
+Judged = tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, Any]]
+
+
+def _at(site: Site, journal: journals.Journal, progress: Progress, cases: Sequence[Case], searches: Sequence[Search]) -> Judged:
+    """Rows, thresholds and environment of one place. In a run of several, one where nothing can be run has a row a case that says why."""
+    try:
+        if site.problem:
+            raise site.problem
+        with site.executor(journal) as executor:
+            executor.wait_ready()
+            book = Book(executor, progress, site.options, planned=cases)
+            rows = book.judge(cases)
+            known = {(row["id"], row["provider"]) for row in rows}
+            with ThreadPoolExecutor(THREADS) as pool:
+                try:
+                    found = list(pool.map(lambda search: _search(search, book, site.options.diagnose), searches))
+                except BaseException:
+                    executor.close()  # or the pool would wait for searches that nobody wants any more
+                    raise
+            for _, evaluated in found:
+                for row in evaluated:
+                    if (row["id"], row["provider"]) not in known:
+                        known.add((row["id"], row["provider"]))
+                        rows.append(row)
+            return [site.mark(row) for row in rows], [site.mark(entry) for entry, _ in found], executor.environment
+    except StartError as error:
+        if not site.label:
+            raise
+        rows = [site.failed(case, error) for case in cases or [search.case(search.low) for search in searches]]
+        for row in rows:
+            progress.done(row)
+        return rows, [], {}
+
+
+def _environment(found: Sequence[tuple[Site, dict[str, Any]]]) -> dict[str, Any]:
+    """The environment of a run: the first place's that there is, and with images each one's own under `images`."""
+    first = next((environment for _, environment in found if environment), {})
+    images = {site.asked: {**site.facts(), "started_by": site.shown, **environment} for site, environment in found if site.asked}
+    prefixes = [site.shown for site, _ in found if site.options.where.prefix is not None]
+    return {**first, **({"images": images} if images else {}), **({"started_by": prefixes[0]} if prefixes else {})}
 
 
 def _search(search: Search, book: Book, diagnose: bool) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -123,4 +147,6 @@ def _search(search: Search, book: Book, diagnose: bool) -> tuple[dict[str, Any],
 def _plan_hash(options: Options, cases: Sequence[Case], searches: Sequence[Search]) -> str:
     """Names what a run does: a journal is gone on with by the same run alone."""
     searched = [[s.case_file.name, s.provider, s.axis, s.low, s.high, s.at] for s in searches]
-    return journals.plan_hash([[case.request() for case in cases], searched, options.device, options.sanitizer_off, kvcheck.__version__])
+    where = [] if options.where.here else [options.where.again()]
+    plan = [[case.request() for case in cases], searched, options.device, options.sanitizer_off, kvcheck.__version__, *where]
+    return journals.plan_hash(plan)

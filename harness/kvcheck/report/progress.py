@@ -70,17 +70,17 @@ class Progress:
             if not self._quiet and not self._bar and self._clock() - self._said >= self._interval:
                 self._say()
 
-    def note(self, text: str) -> None:
-        """One line of its own, such as what is searched next."""
+    def note(self, text: str, limit: int = 300) -> None:
+        """One line of its own, such as what is searched next; cut at a limit."""
         with self._lock:
             if self._quiet:
                 return
             if self._bar:
                 from rich.text import Text
 
-                self._bar.console.print(Text(line(text)))
+                self._bar.console.print(Text(line(text, limit)), soft_wrap=True)
             else:
-                self._stream.write(line(text) + "\n")
+                self._stream.write(line(text, limit) + "\n")
                 self._stream.flush()
 
     def _draw(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -12,7 +13,7 @@ LABEL = "kvcheck.owner"
 def identity(pid: int | None = None) -> str:
     """MACHINE/BOOT/NAMESPACE/PID/STARTED of a process on this machine; no two processes ever share one."""
     pid = pid or os.getpid()
-    return "/".join((os.uname().nodename, _boot(), _namespace(), str(pid), _started(pid) or "0"))
+    return "/".join((_machine(), _boot(), _namespace(), str(pid), _started(pid) or "0"))
 
 
 def is_dead(owner: str) -> bool:
@@ -25,12 +26,17 @@ def is_dead(owner: str) -> bool:
         dead: False whenever that cannot be told from here.
     """
     parts = owner.split("/")
-    if len(parts) != 5 or parts[0] != os.uname().nodename or not parts[3].isdigit():
+    if len(parts) != 5 or parts[0] != _machine() or not parts[3].isdigit():
         return False
     _, boot, namespace, pid, started = parts
     if boot != _boot():
         return True  # the machine was started anew since
     return namespace == _namespace() and _started(int(pid)) != started
+
+
+def _machine() -> str:
+    """This machine, without its name: labels and command lines end up in reports."""
+    return hashlib.sha256(os.uname().nodename.encode()).hexdigest()[:12]
 
 
 def _boot() -> str:
