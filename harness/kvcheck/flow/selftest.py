@@ -169,7 +169,7 @@ def mutants(quick: bool, seed: int = 0, only: tuple[str, ...] = ()) -> list[tupl
 
 def probes(op: str, provider: str, seed: int, cases: tuple[dict[str, Any], ...], **besides: Any) -> list[Probe]:
     """The cases of an op for one provider, smallest first."""
-    known = {name: axis.default for name, axis in specs.axes(op).items()}
+    known = {each: axis.default for each, axis in specs.axes(op).items()}
     return [
         Probe(id=name(op, case), case_file="selftest", op=op, provider=provider, params={**known, **case}, seed=seed, besides=besides)
         for case in cases
