@@ -75,7 +75,7 @@ def podman() -> Iterator[Engine]:
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, file in files.items():
-            patch.setenv(f"CONTAINERS_{name}", str(folder / file))
+            patch.setenv(name, str(folder / file))
         patch.delenv("CONTAINER_HOST", raising=False)
         engine = Podman(path)
         problems = []
@@ -87,9 +87,11 @@ def podman() -> Iterator[Engine]:
         try:
             if problems[-1] is not None:
                 pytest.skip(f"podman does not work here: {'; '.join(map(str, problems))}")
+            store = engine.call("info", "--format", "{{.Store.GraphRoot}}").stdout.strip()
+            assert store.startswith(str(folder)), f"podman uses {store}, which is not ours to empty"
             yield engine
-        finally:
             engine.call("system", "reset", "--force")
+        finally:
             shutil.rmtree(folder, ignore_errors=True)
 
 
