@@ -1,6 +1,7 @@
 """Speaks an agent's protocol without torch and does what the case's params say: what supervision is tested with, in milliseconds.
 
 `act` is a list of steps: a phase by name, or one of the deeds below. Without a last word of its own it answers `pass`.
+DOUBLE_ACT is such a list for cases that have none, or lists by case id, as JSON.
 """
 
 from __future__ import annotations
@@ -56,6 +57,12 @@ def do(step, request):
     return False
 
 
+def acts(case):
+    """What the environment wants done with a case."""
+    wanted = json.loads(os.environ.get("DOUBLE_ACT", "[]"))
+    return wanted.get(case, []) if isinstance(wanted, dict) else wanted
+
+
 def main():
     start = os.environ.get("DOUBLE_START", "")
     if start == "refuses":
@@ -77,7 +84,7 @@ def main():
             say({"type": "doctor", "ticket": request["ticket"], "providers": [{"name": "double", "available": True}]})
             continue
         premise = request["params"].get("premise")
-        steps = request["params"].get("act", [])
+        steps = request["params"].get("act") or acts(request["id"])
         if request.get("premise_only"):
             row = {"verdict": "invalid_case" if premise == "fails" else "pass", "message": "the scales are not finite", "premise": premise}
             say({"type": "result", "ticket": request["ticket"], "row": {**row, "params": {**request["params"], "poison": "nan"}}})

@@ -132,7 +132,7 @@ def _run(runner: Any, request: dict[str, Any], channel: Channel) -> dict[str, An
     except BaseException as error:
         verdict = "crash" if reached and reached[-1] in BLAMED else "harness_error"
         where = f" in phase {reached[-1]}" if reached else ""
-        row = {"verdict": verdict, "message": f"{_say(error)}{where}"}
+        row = {"verdict": verdict, "message": f"{_say(error)}{where}", "phase": reached[-1] if reached else None}
     sys.stdout.flush()
     sys.stderr.flush()
     return row

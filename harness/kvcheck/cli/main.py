@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from kvcheck.cli import agent, cases, compile, doctor, list_, report, run, selftest, threshold, vet, whatis
+from kvcheck.cli import agent, bisect, cases, compile, doctor, list_, report, run, selftest, threshold, vet, whatis
 
 app = typer.Typer(
     name="kvcheck",
@@ -25,6 +25,7 @@ app.command("doctor")(doctor.doctor)
 app.command("list")(list_.list_)
 app.add_typer(agent.app, name="agent")
 app.add_typer(cases.app, name="cases")
+app.add_typer(bisect.app, name="bisect")
 
 
 @app.callback(invoke_without_command=True)
