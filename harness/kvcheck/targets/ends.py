@@ -67,6 +67,10 @@ class Ends:
             return self._of_day(option, day, older)
         return self._named(text) or self._by_digits(option, text) or self._elsewhere(option, text)
 
+    def wants_ids(self, option: str, text: str) -> bool:
+        """Whether only the ids of the images, which nobody has asked for yet, can tell what this end is."""
+        return bool(HEX.fullmatch(text)) and not self._named(text) and not self._by_digits(option, text)
+
     def _of_day(self, option: str, day: date, older: bool) -> Found:
         dated = sorted((image for image in self._images if image.day), key=lambda image: image.day or "")
         if not dated:

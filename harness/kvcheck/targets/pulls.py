@@ -140,12 +140,15 @@ class Pulls:
                 if thread is None:
                     if image.problem and not image.id:
                         raise Unavailable(image.problem)
-                    if not self._make_room(image, set()):
+                    if self._make_room(image, set()):
+                        thread = self._start(image, key)
+                    elif not self._running:
                         raise Unavailable(self._too_large(image))
-                    thread = self._start(image, key)
+                    else:
+                        thread = next(iter(self._running.values()))  # what was pulled ahead is removed once it is here
             thread.join()
             with self._lock:
-                if key not in self._failed and not self._is_here(key):
+                if key in self._mine and key not in self._failed and not self._is_here(key):
                     self._failed[key] = f"{image.reference} was pulled, but the image that came is not {key[:19]}"
 
     def _start(self, image: Found, key: str) -> threading.Thread:
@@ -191,7 +194,7 @@ class Pulls:
         """Removes the least recently used images of this bisect until one more fits; those in use stay, and near ones go last."""
         if self._budget is None:
             return True
-        while self._needed(image) > self._budget:
+        while self._needed(image, ahead=bool(kept)) > self._budget:
             if not self._remove_one(kept | self._neighbours()) and (kept or not self._remove_one(set())):
                 return False
         return True
@@ -212,14 +215,17 @@ class Pulls:
             return True
         return False
 
-    def _needed(self, image: Found) -> float:
-        """Bytes on disk of what this bisect pulled and one more image, layers that they share counted once."""
+    def _needed(self, image: Found, ahead: bool = False) -> float:
+        """Bytes on disk of what this bisect pulled and one more image, layers that they share counted once.
+
+        Until an image has shown how much it is unpacked, the most is assumed of one that may wait, and the least of one that is needed.
+        """
         layers = {digest: size for entry in self._mine.values() for digest, size in entry.layers}
         layers.update(image.layers)
-        return sum(layers.values()) * (self._ratio or UNPACKED)
+        return sum(layers.values()) * (self._ratio or (UNPACKED if ahead else 1.0))
 
     def _too_large(self, image: Found) -> str:
-        size = _gib(_bytes(image) * (self._ratio or UNPACKED))
+        size = _gib(_bytes(image) * (self._ratio or 1.0))
         return f"{image.label} takes about {size} on disk, and --disk allows {_gib(self._budget or 0)}"
 
     def _measure(self, image: Found, arrived: Image) -> None:

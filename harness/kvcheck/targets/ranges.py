@@ -44,6 +44,9 @@ def build(
     template = tags.Template(text, today) if text else None
     images, notes = _gathered(wanted, local, repository, template, registry)
     finder = Ends(images, local, repository, template, engine, registry)
+    if repository and any(finder.wants_ids(option, text) for option, text in wanted.ends):
+        images = _asked(images, local, registry, notes, dates=False)
+        finder = Ends(images, local, repository, template, engine, registry)
     (older_option, older_text), (newer_option, newer_text) = wanted.ends
     oldest, newest = finder.find(older_option, older_text, True), finder.find(newer_option, newer_text, False)
     notes += finder.notes
