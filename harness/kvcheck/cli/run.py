@@ -39,6 +39,7 @@ def run(
     resume: o.Resume = False,
     format_: o.Format = None,
     quiet: o.Quiet = False,
+    shrink: Annotated[bool, typer.Option("--shrink", help="Looks for the smallest case of each failure.")] = False,
     no_threshold: Annotated[bool, typer.Option("--no-threshold", help="Leaves the file's threshold block alone.")] = False,
     exit_code: o.ExitCode = None,
     known: o.Known = None,
@@ -78,6 +79,7 @@ def run(
             known=tuple(known or ()),
             mask=not no_mask,
             words=words(),
+            shrink=shrink,
             where=o.where(image, exec_, engine, engine_option, mount),
         )
     )

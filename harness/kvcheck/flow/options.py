@@ -44,6 +44,7 @@ class Options:
         mask: whether paths, names and tokens are taken out of what the run leaves.
         words: the command line as typed, for the report.
         where: images or a command prefix, where the cases are not to run on this machine.
+        shrink: whether the first case of each failure is shrunk.
     """
 
     cases: tuple[str, ...]
@@ -73,6 +74,7 @@ class Options:
     mask: bool = True
     words: tuple[str, ...] = field(default=())
     where: Where = HERE
+    shrink: bool = False
 
     @property
     def command(self) -> str:

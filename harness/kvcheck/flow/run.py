@@ -22,6 +22,7 @@ from kvcheck.flow import known as known_failures
 from kvcheck.flow import record, render
 from kvcheck.flow.book import Book
 from kvcheck.flow.options import NothingJudged, Options, check_device, check_sanitizer
+from kvcheck.flow.shrink_run import shrink_rows, shrunk_text
 from kvcheck.flow.sites import Site, Sites
 from kvcheck.flow.threshold import Search, find
 from kvcheck.flow.threshold import plan as plan_searches
@@ -87,6 +88,7 @@ def _carry_out(options: Options, files: Sequence[CaseFile], cases: Sequence[Case
     record.write(content, out)
     for form in options.formats:
         sys.stdout.write(render.render(content, form))
+    sys.stdout.write(shrunk_text(content) if "table" in options.formats else "")
     sys.stdout.write(f"\n{out}: run.json, results.csv, report.md\n" if "table" in options.formats else "")
     return content["run"]["exit_code"]
 
@@ -115,6 +117,8 @@ def _at(site: Site, journal: journals.Journal, progress: Progress, cases: Sequen
                     if (row["id"], row["provider"]) not in known:
                         known.add((row["id"], row["provider"]))
                         rows.append(row)
+            if site.options.shrink:
+                shrink_rows(rows, executor, site.options, journal.path.parent, progress)
             return [site.mark(row) for row in rows], [site.mark(entry) for entry, _ in found], executor.environment
     except StartError as error:
         if not site.label:

@@ -6,7 +6,7 @@ import dataclasses
 import re
 import shlex
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,8 @@ class Shrunk:
         evaluations: cases judged.
         steps: smaller cases met on the way.
         seconds: time spent.
-        stopped_by: `evaluations` or `seconds` where the budget ended it before nothing smaller failed alike.
+        stopped_by: `evaluations`, `seconds` or `interrupt` where that ended it before nothing smaller failed alike.
+        note: a sentence about what was found, or None.
     """
 
     case: Case
@@ -47,6 +48,7 @@ class Shrunk:
     steps: int
     seconds: float
     stopped_by: str | None
+    note: str | None = None
 
     @property
     def changed(self) -> list[tuple[str, Any, Any]]:
@@ -147,10 +149,14 @@ def shrink_case(case: Case, judge: Judge, budget: Budget, expected: dict[str, An
     if not isinstance(search.identity, tuple) or search.identity != wanted:
         was = f"{told(expected)} in the run, " if expected else ""
         raise NothingJudged(f"{case.id} does not repeat: {was}{told(first)} now: {first.get('message') or 'nothing was said'}")
-    search.run(axes.passes(case.op))
-    search.run([*axes.data_passes(case.op), *axes.passes(case.op)])  # a key that stays holds on to its length: last
+    twin = None
+    try:
+        search.run(axes.passes(case.op))
+        search.run([*axes.data_passes(case.op), *axes.passes(case.op)])  # a key that stays holds on to its length: last
+        twin = search.twin(list(axes.steps(case.op, search.best)), lambda point: axes.distance(case.op, search.best, point))
+    except KeyboardInterrupt:
+        search.stopped_by = "interrupt"
     smallest = search.best
-    twin = search.twin(list(axes.steps(case.op, smallest)), lambda point: axes.distance(case.op, smallest, point))
     return Shrunk(
         case,
         (made(smallest), rows[_id(case, smallest)]),
@@ -161,11 +167,6 @@ def shrink_case(case: Case, judge: Judge, budget: Budget, expected: dict[str, An
         round(time.monotonic() - began, 1),
         search.stopped_by,
     )
-
-
-def together(names: Sequence[str]) -> bool:
-    """Whether axes are swept as one: entry by entry instead of multiplied."""
-    return len(names) > 1
 
 
 def _id(case: Case, point: Point) -> str:
