@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from kvcheck.agent import environment, specs
+from kvcheck.agent.environment import checkouts
 from kvcheck.execute import zipapp
 
 
@@ -65,6 +66,8 @@ def test_the_variables_that_steer_kernels_are_told_and_secrets_are_not():
         "VLLM_API_KEY": "sk-1",
         "SGLANG_AUTH": "x",
         "VLLM_PROXY": "https://me:pw@host/x",
+        "VLLM_MAX_TOKENS": "64",
+        "TORCHINDUCTOR_CACHE_DIR": "/c",
         "HOME": "/root",
         "HIPPO": "1",
         "AWS_SECRET_ACCESS_KEY": "x",
@@ -75,7 +78,9 @@ def test_the_variables_that_steer_kernels_are_told_and_secrets_are_not():
         "HIP_VISIBLE_DEVICES": "0",
         "SGLANG_AUTH": "***",
         "TOPK_METHOD": "radix",
+        "TORCHINDUCTOR_CACHE_DIR": "/c",
         "VLLM_API_KEY": "***",
+        "VLLM_MAX_TOKENS": "64",
         "VLLM_PROXY": "https://***@host/x",
     }
 
@@ -92,8 +97,8 @@ def test_a_checkouts_revision_is_read_and_an_installed_package_has_none(tmp_path
         (git / "refs/heads/main").write_text(f"{revision}\n")
     package = tmp_path / "checkout" / "aiter"
     package.mkdir()
-    assert environment._revision(package) == revision
-    assert environment._revision(tmp_path / "checkout/venv/site-packages/aiter") is None
+    assert checkouts.revision(package) == revision
+    assert checkouts.revision(tmp_path / "checkout/venv/site-packages/aiter") is None
 
 
 def test_kernel_packages_are_looked_up_and_not_imported():

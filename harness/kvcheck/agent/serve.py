@@ -98,8 +98,9 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         device = _open_device(options)
         from kvcheck.agent import environment, main
+        from kvcheck.agent.environment.seen import Seen
 
-        facts = environment.collect(device)
+        facts, seen = environment.collect(device), Seen()
         if chip:
             runner = _compiling(chip, facts)
         else:
@@ -114,7 +115,9 @@ def main(arguments: list[str] | None = None) -> None:
         if request["type"] == "doctor":
             channel.send({"type": "doctor", "ticket": ticket, "providers": runner.doctor()})
         elif request["type"] == "case":
-            channel.send({"type": "result", "ticket": ticket, "row": _run(runner, request, channel)})
+            row = _run(runner, request, channel)
+            news = seen.news(request["provider"])
+            channel.send({"type": "result", "ticket": ticket, "row": {**row, "seen": news} if news else row})
         else:
             channel.send({"type": "failed", "ticket": ticket, "reason": f"no such request: {request['type']!r}"})
 

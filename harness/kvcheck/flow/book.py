@@ -14,7 +14,7 @@ from kvcheck.flow.options import Options
 ROW_KEYS = (
     "id", "case_file", "op", "provider", "provider_version", "dispatch", "precision", "params", "seed", "asked", "input_fingerprint",
     "verdict", "check", "output", "also_failed", "message", "metrics", "trivial", "first_bad", "bad_count", "element_count",
-    "wrong", "first_wrong_stage", "stages", "travel", "findings", "repeats", "diagnosis", "relations", "timing", "repro",
+    "wrong", "first_wrong_stage", "stages", "travel", "findings", "repeats", "diagnosis", "relations", "seen", "timing", "repro",
 )  # fmt: skip
 """Keys of a row in the order in which run.json has them."""
 

@@ -79,8 +79,28 @@ def compose(
         "cases": rows,
         "thresholds": thresholds,
     }
-    content = apply(content, listed)
+    content = apply(_lifted(content), listed)
     return masked(content) if options.mask else content
+
+
+def _lifted(run: dict[str, Any]) -> dict[str, Any]:
+    """What agents saw while they ran belongs to the environment: rows are the same whichever agent had them first."""
+    modules: dict[str, set[str]] = {}
+    git = dict((run["environment"] or {}).get("git") or {})
+    rows = []
+    for row in run["cases"]:
+        seen = row.get("seen")
+        if not seen:
+            rows.append(row)
+            continue
+        for name, digest in (seen.get("modules") or {}).items():
+            modules.setdefault(name, set()).add(digest)
+        if seen.get("source"):
+            git[row["provider"]] = seen["source"]
+        rows.append({key: value for key, value in row.items() if key != "seen"})
+    found = {name: ", ".join(sorted(digests)) for name, digests in sorted(modules.items())}
+    environment = {**run["environment"], **({"git": git} if git else {}), **({"modules": found} if found else {})}
+    return {**run, "environment": environment, "cases": rows}
 
 
 def write(run: dict[str, Any], path: Path) -> None:

@@ -11,6 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from kvcheck.agent.environment.builds import rocm, torch_build
+from kvcheck.agent.environment.checkouts import described
+from kvcheck.agent.environment.files import first, read, short
+
 PACKAGES = {
     "triton": ("triton", "pytorch-triton-rocm", "pytorch-triton", "triton-rocm"),
     "aiter": ("amd-aiter", "aiter"),
@@ -22,9 +26,13 @@ PACKAGES = {
 """Import name of every package whose version matters, and the names it is distributed under."""
 
 VARIABLES = re.compile(
-    r"(HIP|ROCM|ROCR|HSA|AMD|AMDGCN|AITER|TRITON|VLLM|SGLANG|CUDA|NVIDIA|TORCH|PYTORCH|FLASHINFER|MIOPEN|GPU|CU_NUM|TOPK|OMP|MKL)(_|$)"
+    r"(HIP|ROCM|ROCR|ROCBLAS|HIPBLASLT|HSA|AMD|AMDGCN|AITER|TRITON|VLLM|SGLANG|SGL|CUDA|CUBLAS|NVIDIA|TORCH|TORCHINDUCTOR|PYTORCH|DG|"
+    r"FLASHINFER|FLASHMLA|MIOPEN|GPU|CU_NUM|TOPK|NCCL|RCCL|OMP|MKL|LD_PRELOAD|LD_LIBRARY_PATH)(_|$)"
 )
 SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
+NO_SECRET = re.compile(r"[-+.\d]{0,9}|true|false|on|off|yes|no", re.IGNORECASE)
+"""Values that let nobody in: VLLM_MAX_TOKENS is a number."""
+
 LOGIN = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 MASK = "***"
 
@@ -36,24 +44,25 @@ def collect(device: Any) -> dict[str, Any]:
         device: torch device of the cases.
 
     Returns:
-        environment: python, torch, triton, aiter, vllm, ... (version or None), paths (of the packages found), device, driver,
-            container, git (revision of packages that are source checkouts), variables (secrets masked).
+        environment: python, torch, triton, aiter, vllm, ... (version or None), rocm, torch_build, paths (of the packages found), device,
+            driver, container, git (commit of packages that are source checkouts), variables (secrets masked).
     """
     import torch
 
-    found = {"python": platform.python_version(), "executable": _short(sys.executable), "platform": platform.platform()}
+    found = {"python": platform.python_version(), "executable": short(sys.executable), "platform": platform.platform()}
     found["torch"] = torch.__version__
-    found["hip"], found["cuda"] = torch.version.hip, torch.version.cuda
+    found["hip"], found["cuda"], found["rocm"] = torch.version.hip, torch.version.cuda, rocm()
     paths = {"torch": str(Path(torch.__file__).parent)}
     for name, distributions in PACKAGES.items():
         place = _place(name)
         found[name] = _version(distributions) or ("unknown" if place else None)
         if place:
             paths[name] = place
-    git = {name: revision for name, place in paths.items() if (revision := _revision(Path(place)))}
+    git = {name: commit for name, place in paths.items() if (commit := described(Path(place)))}
     return {
         **found,
-        "paths": {name: _short(place) for name, place in paths.items()},
+        "torch_build": torch_build(),
+        "paths": {name: short(place) for name, place in paths.items()},
         "device": _device(device),
         "driver": _driver(),
         "container": _container(os.environ),
@@ -65,15 +74,8 @@ def collect(device: Any) -> dict[str, Any]:
 def variables(environ: Any) -> dict[str, str]:
     """The variables that steer kernels, sorted, with secrets masked by name and logins masked in addresses."""
     chosen = {name: value for name, value in environ.items() if VARIABLES.match(name)}
-    return {name: MASK if SECRET.search(name) else LOGIN.sub(MASK, chosen[name]) for name in sorted(chosen)}
-
-
-def _short(path: str) -> str:
-    """A path as a report may show it: the environment's and the user's own folders by name."""
-    for folder, name in ((sys.prefix, "<prefix>"), (os.path.expanduser("~"), "~")):
-        if path == folder or path.startswith(folder + os.sep):
-            return name + path[len(folder) :]
-    return path
+    secret = {name for name, value in chosen.items() if SECRET.search(name) and not NO_SECRET.fullmatch(value)}
+    return {name: MASK if name in secret else LOGIN.sub(MASK, chosen[name]) for name in sorted(chosen)}
 
 
 def _device(device: Any) -> dict[str, Any]:
@@ -83,11 +85,11 @@ def _device(device: Any) -> dict[str, Any]:
     if device.type != "cuda":
         return {
             "type": "cpu",
-            "name": _first("/proc/cpuinfo", r"^model name\s*:\s*(.+)$") or platform.processor() or platform.machine(),
+            "name": first("/proc/cpuinfo", r"^model name\s*:\s*(.+)$") or platform.processor() or platform.machine(),
             "arch": "cpu",
             "machine": platform.machine(),
             "count": os.cpu_count() or 1,
-            "memory_bytes": int(_first("/proc/meminfo", r"^MemTotal:\s*(\d+)") or 0) * 1024 or None,
+            "memory_bytes": int(first("/proc/meminfo", r"^MemTotal:\s*(\d+)") or 0) * 1024 or None,
             "interpreted": interpreted,
         }
     facts = torch.cuda.get_device_properties(device)
@@ -105,11 +107,10 @@ def _device(device: Any) -> dict[str, Any]:
 
 
 def _driver() -> dict[str, str]:
-    """Versions of the kernel drivers and of ROCm, those that are there."""
+    """Versions of the kernel drivers, those that are there."""
     found = {
-        "nvidia": _first("/proc/driver/nvidia/version", r"Kernel Module.*?\s(\d+\.\d+[\d.]*)"),
-        "amdgpu": _first("/sys/module/amdgpu/version", r"(\S+)"),
-        "rocm": _first("/opt/rocm/.info/version", r"(\S+)"),
+        "nvidia": first("/proc/driver/nvidia/version", r"Kernel Module.*?\s(\d+\.\d+[\d.]*)"),
+        "amdgpu": first("/sys/module/amdgpu/version", r"(\S+)"),
         "kernel": platform.release(),
     }
     return {name: version for name, version in found.items() if version}
@@ -124,10 +125,10 @@ def _container(environ: Any) -> dict[str, str] | None:
         kind = "docker"
     if not kind and "KUBERNETES_SERVICE_HOST" in environ:
         kind = "kubernetes"
-    if not kind and (named := re.search(r"docker|containerd|kubepods|libpod|lxc", _read("/proc/1/cgroup"))):
+    if not kind and (named := re.search(r"docker|containerd|kubepods|libpod|lxc", read("/proc/1/cgroup"))):
         kind = named.group()
-    image = environ.get("KVCHECK_IMAGE") or _first("/run/.containerenv", r'^image="(.+)"$')
-    digest = environ.get("KVCHECK_IMAGE_DIGEST") or _first("/run/.containerenv", r'^imageid="(.+)"$')
+    image = environ.get("KVCHECK_IMAGE") or first("/run/.containerenv", r'^image="(.+)"$')
+    digest = environ.get("KVCHECK_IMAGE_DIGEST") or first("/run/.containerenv", r'^imageid="(.+)"$')
     found = {"kind": kind or ("unknown" if image or digest else None), "image": image, "digest": digest}
     return {key: value for key, value in found.items() if value} or None
 
@@ -149,40 +150,3 @@ def _place(package: str) -> str | None:
         return None
     places = list(spec.submodule_search_locations or []) if spec else []
     return places[0] if places else (spec.origin if spec else None)
-
-
-def _revision(place: Path) -> str | None:
-    """The commit of the checkout a package lies in, read without git; None for an installed package."""
-    for folder in [place, *place.parents]:
-        if folder.name in ("site-packages", "dist-packages"):
-            return None
-        git = folder / ".git"
-        if git.is_file() and (link := re.match(r"gitdir:\s*(.+)", _read(git))):
-            git = (folder / link.group(1).strip()).resolve()
-        if git.is_dir():
-            return _commit(git)
-    return None
-
-
-def _commit(git: Path) -> str | None:
-    head = _read(git / "HEAD").strip()
-    if not head.startswith("ref:"):
-        return head or None
-    name = head.partition(":")[2].strip()
-    # A worktree keeps its HEAD, and its branches lie in the main checkout.
-    common = (git / (_read(git / "commondir").strip() or ".")).resolve()
-    loose = _read(common / name).strip()
-    packed = re.search(rf"^([0-9a-f]{{40,}}) {re.escape(name)}$", _read(common / "packed-refs"), re.MULTILINE)
-    return loose or (packed.group(1) if packed else None)
-
-
-def _first(path: str, pattern: str) -> str | None:
-    found = re.search(pattern, _read(path), re.MULTILINE)
-    return found.group(1).strip() if found else None
-
-
-def _read(path: str | Path) -> str:
-    try:
-        return Path(path).read_text(errors="replace")
-    except OSError:
-        return ""
