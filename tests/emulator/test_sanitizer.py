@@ -79,6 +79,16 @@ def test_equal_values_written_by_two_waves_do_not_race_but_others_do():
     ]
 
 
+@pytest.mark.parametrize("lines", ["ds_write_b32 v1, v5\ns_waitcnt lgkmcnt(0)", "global_store_dword v1, v5, s[80:81]"])
+def test_copies_that_meet_inside_a_wave_race_only_when_waves_leave_different_ones(lines):
+    """Two lanes of a wave hold the same sum, an ulp apart, and store it to one place: what the waves leave there is what counts."""
+    place, copies = LANE % 32 * 4, np.where(LANE < 32, 1000, 1001).astype(np.uint32)
+    turned = np.where(LANE < 32, 1001, 1000).astype(np.uint32)
+    memory = {"y": X.copy()}
+    assert kinds(lines, {1: np.stack([place, place]), 5: np.stack([copies, copies])}, waves=2, memory=memory) == []
+    assert kinds(lines, {1: np.stack([place, place]), 5: np.stack([copies, turned])}, waves=2, memory=memory) == ["race"]
+
+
 def test_global_race_between_waves():
     same = np.stack([LANE * 4, LANE * 4])
     differs = {1: same, 2: np.stack([LANE, LANE + 1])}

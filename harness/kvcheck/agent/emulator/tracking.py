@@ -23,6 +23,16 @@ SHADOWED = 1 << 30
 """Tensors above this many bytes are not watched for races: the shadow is twice as large as the tensor."""
 
 
+def settled(cell: np.ndarray, who: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """What each lane's wave leaves in the lane's place: lanes of one wave may meet there, as copies of a sum do that differ by an ulp,
+    and the highest of them stays."""
+    _, pair = np.unique(np.stack([cell.astype(I64), np.broadcast_to(who, cell.shape).astype(I64)]), axis=1, return_inverse=True)
+    pair = pair.reshape(-1)
+    left = np.zeros(int(pair.max()) + 1, value.dtype)
+    left[pair] = value
+    return left[pair]
+
+
 def disagreement(shadow: np.ndarray, cell: np.ndarray, who: np.ndarray, value: np.ndarray) -> np.ndarray | None:
     """Lanes of one batched store whose place another wave of the same call won with another value. Call after `shadow[cell] = who`."""
     lost = shadow.take(cell) != who
@@ -31,7 +41,7 @@ def disagreement(shadow: np.ndarray, cell: np.ndarray, who: np.ndarray, value: n
     _, at = np.unique(cell, return_inverse=True)
     final = np.zeros(int(at.max()) + 1, value.dtype)
     final[at] = value
-    lost &= final[at] != value
+    lost &= final[at] != settled(cell, who, value)
     return lost if lost.any() else None
 
 
@@ -100,7 +110,8 @@ class Tracking:
                 self._lds(ins, "race", read, index, size, "write over what another wave read since the last barrier")
             clash = ((last ^ who) & ~0xFF == 0) & (last != who)
             if clash.any():
-                clash &= (self.memory.words if self.shift else self.memory.bytes).take(cell) != value
+                there = (self.memory.words if self.shift else self.memory.bytes).take(cell)
+                clash &= there != settled(cell, who, value)
                 if clash.any():
                     self._lds(ins, "race", clash, index, size, "write of another value over another wave's write since the last barrier")
             self.writer[cell] = who
@@ -180,7 +191,7 @@ class Tracking:
             cell = (offset >> 2) + k
             clash = self._conflict(region.writer.take(cell), who)
             if clash.any() and region.words is not None:
-                clash &= region.words.take(np.minimum(cell, region.words.size - 1)) != words[k]
+                clash &= region.words.take(np.minimum(cell, region.words.size - 1)) != settled(cell, who, words[k])
                 if clash.any():
                     self._race(ins, region, clash, offset, "store of another value over another wave's store, with nothing between them")
             region.writer[cell] = who
