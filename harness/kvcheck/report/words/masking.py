@@ -38,7 +38,8 @@ TOKENS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     for pattern, replacement in (
         (r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", MASK),
         (r"(?<=://)[^/@\s'\"]+(?=@)", MASK),
-        (r"\bhf_[A-Za-z0-9]{16,}", f"hf_{MASK}"),
+        (r"(?:hf_(?=[A-Za-z0-9]{30})|\bhf_)(?=[A-Za-z0-9]*[A-Z0-9])[A-Za-z0-9]{16,}", f"hf_{MASK}"),
+        (r"(gh[pousr]_)[A-Za-z0-9]{30,}", rf"\1{MASK}"),
         (r"\b(gh[pousr]_|github_pat_|glpat-|npm_|pypi-|dckr_pat_|nvapi-|xox[abeoprs]-)[A-Za-z0-9_-]{12,}", rf"\1{MASK}"),
         (r"\bsk-[A-Za-z0-9_-]{16,}", f"sk-{MASK}"),
         (r"\b(AKIA|ASIA)[0-9A-Z]{16}\b", rf"\1{MASK}"),
@@ -193,7 +194,8 @@ class Masker:
                 words = shlex.split(text)
             except ValueError:
                 return self._text(text)
-            text = " ".join(map(_quoted, [each for word in words for each in self._word(word)]))
+            shown = [each for word in words for each in self._word(word)]
+            text = text if shown == words else " ".join(map(_quoted, shown))
         text = _tokens(text)
         if self._public:
             text = SSH.sub(rf"\1\2\3{MASK}", text)
