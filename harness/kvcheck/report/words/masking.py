@@ -189,6 +189,7 @@ class Masker:
         return self._home.sub("~", text) if self._home else text
 
     def _command(self, text: str) -> str:
+        text = _tokens(text)
         if self._home_path and self._home_path in text:
             try:
                 words = shlex.split(text)
@@ -196,7 +197,6 @@ class Masker:
                 return self._text(text)
             shown = [each for word in words for each in self._word(word)]
             text = text if shown == words else " ".join(map(_quoted, shown))
-        text = _tokens(text)
         if self._public:
             text = SSH.sub(rf"\1\2\3{MASK}", text)
             for pattern, replacement in (*self._own, *PLACES_IN_TEXT[:1], *PLACES_IN_TEXT[2:]):
