@@ -46,13 +46,14 @@ def find_environment(text: str) -> str | None:
     return shutil.which(text) if text.startswith("python") and not set(text) & set("/:@") else None
 
 
-def ask_python(python: str, packages: Sequence[str] = (), variables: Mapping[str, str] = {}) -> dict[str, Any]:
+def ask_python(python: str, packages: Sequence[str] = (), variables: Mapping[str, str] = {}, only: bool = False) -> dict[str, Any]:
     """What an environment on this machine holds, as an agent that starts there would find it.
 
     Args:
         python: its interpreter.
         packages: import names of further packages.
         variables: over the user's own.
+        only: whether nothing but these packages is looked at.
 
     Returns:
         contents: of schema kvcheck.contents/1, each package with its `digest`.
@@ -61,7 +62,7 @@ def ask_python(python: str, packages: Sequence[str] = (), variables: Mapping[str
         StartError: it did not answer.
     """
     with tempfile.TemporaryDirectory(prefix="kvcheck-") as folder:
-        command = [python, "-B", str(_probe(Path(folder))), *_words(packages)]
+        command = [python, "-B", str(_probe(Path(folder))), *(["--only"] if only else []), *_words(packages)]
         environment = agent_environment({**os.environ, **variables}, 1)
         try:
             done = subprocess.run(

@@ -45,26 +45,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Prints what is in this environment as JSON.")
     parser.add_argument("--package", action="append", default=[], help="one more package to look at; repeatable")
     parser.add_argument("--no-files", action="store_true", help="leaves out the hashes of files")
+    parser.add_argument("--only", action="store_true", help="looks at nothing but --package")
     options = parser.parse_args()
     here = os.path.dirname(os.path.abspath(sys.argv[0])) if sys.argv[0] not in ("", "-", "-c") else ""
     if sys.path and sys.path[0] in ("", here, sys.argv[0]):  # an agent that starts here would not have it
         del sys.path[0]
-    print(json.dumps(collect(options.package, not options.no_files)))
+    print(json.dumps(collect(options.package, not options.no_files, options.only)))
 
 
-def collect(more: Any = (), files: bool = True) -> dict[str, Any]:
+def collect(more: Any = (), files: bool = True, only: bool = False) -> dict[str, Any]:
     """What is here.
 
     Args:
         more: import names of further packages.
         files: whether files are hashed.
+        only: whether nothing but those is looked at.
 
     Returns:
         contents: {schema, python, rocm, cuda, packages: {name: see `package`}, distributions: {name: version}, problems}.
     """
     known = distributions()
     packages = {}
-    for name in [*PACKAGES, *(each for each in more if each not in PACKAGES)]:
+    for name in dict.fromkeys([*([] if only else PACKAGES), *more]):
         found = package(name, known, files)
         if found is not None:
             packages[name] = found
