@@ -9,7 +9,7 @@ from kvcheck.agent.protocol import plain
 from kvcheck.report.words.clean import line
 
 LEADING = ("id", "case_file", "op", "provider", "provider_version", "verdict", "also_failed", "message", "precision", "dispatch", "seed")
-GROUPS = {"first_bad": "first_bad", "metrics": "metric", "params": "param", "timing": "timing"}
+GROUPS = {"known": "known", "first_bad": "first_bad", "metrics": "metric", "params": "param", "timing": "timing"}
 NO_COLUMN = frozenset({"wrong"})
 """Keys whose content is a picture; run.json has it."""
 
@@ -20,7 +20,7 @@ FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 def render(run: dict[str, Any]) -> str:
     """The cases as CSV, in run.json's order.
 
-    Columns: the row's own keys, then `first_bad.*`, `metric.*`, `param.*`, `timing.*`. Lists are JSON text, an absent value is
+    Columns: the row's own keys, then `known.*`, `first_bad.*`, `metric.*`, `param.*`, `timing.*`. Lists are JSON text, an absent value is
     empty, non-finite numbers are nan, inf, -inf. Text that a spreadsheet would take for a formula begins with an apostrophe.
     """
     import pandas

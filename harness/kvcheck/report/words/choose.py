@@ -20,11 +20,12 @@ def most_telling(cases: list[Row], limit: int) -> list[Row]:
     refused: dict[tuple[str, ...], list[int]] = {}
     passing: dict[str, list[int]] = {}
     for index, row in enumerate(cases):
-        if rows.is_failure(row):
+        if rows.is_failure(row) or known.state(row) == "passes":
             kinds.setdefault(rows.identity(row), []).append(index)
         elif not rows.is_judged(row):
             refused.setdefault(rows.identity(row), [index])
-    passes = sorted((index for index, row in enumerate(cases) if rows.verdict(row) == "pass"), key=lambda index: -_closeness(cases[index]))
+    plain = [index for index, row in enumerate(cases) if rows.verdict(row) == "pass" and known.state(row) != "passes"]
+    passes = sorted(plain, key=lambda index: -_closeness(cases[index]))
     for index in passes:
         passing.setdefault(str(cases[index].get("provider")), []).append(index)
     kept = min(limit // 4, len(passes))
