@@ -49,7 +49,7 @@ def findings(run: dict[str, Any], quote: Quote = line) -> list[str]:
         paragraphs: one string each, no line breaks.
     """
     cases = run["cases"]
-    paragraphs = [headline(run)[:1].upper() + headline(run)[1:] + ".", *providers(run, quote)]
+    paragraphs = [headline(run)[:1].upper() + headline(run)[1:] + ".", *providers(run, quote), *known.sentences(run, quote)]
     paragraphs += [threshold_sentence(threshold, quote) for threshold in run.get("thresholds") or []]
     closing = diagnosis.closing([row for row in cases if rows.is_failure(row)], quote)
     cleared_by = cleared.sentence(run, quote)
@@ -57,11 +57,11 @@ def findings(run: dict[str, Any], quote: Quote = line) -> list[str]:
 
 
 def providers(run: dict[str, Any], quote: Quote = line) -> list[str]:
-    """A paragraph for each provider, then those on known failures; as `findings`."""
+    """A paragraph for each provider; as `findings`."""
     cases, paragraphs = run["cases"], []
     for name in dict.fromkeys(str(row.get("provider")) for row in cases):
         paragraphs.append(_provider(name, [row for row in cases if str(row.get("provider")) == name], quote))
-    return paragraphs + known.sentences(run, quote)
+    return paragraphs
 
 
 def remarks(run: dict[str, Any], quote: Quote = line) -> list[str]:
