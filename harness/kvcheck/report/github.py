@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvcheck.report.words import choose, cleared, diagnosis, rows, sections, threshold_sentence
+from kvcheck.report.words import choose, cleared, diagnosis, known, rows, sections, threshold_sentence
 from kvcheck.report.words.clean import clean, code, fence, line
 from kvcheck.report.words.findings import headline, providers, remarks
 from kvcheck.report.words.numbers import count, listed, some
@@ -113,10 +113,11 @@ def _verdict(run: dict[str, Any], worst: dict[str, Any] | None, most: int) -> st
         place = f" at {code(rows.place(worst), 120)}" if rows.place(worst) else ""
         message = code(clean(worst.get("message") or "no message").strip().split("\n")[0], 300)
         paragraphs.append(f"**{code(rows.shown(worst), 80)}** of {what}{place}: {message}")
-    told = [*providers(run, code), *([text] if (text := cleared.sentence(run, code)) else [])]
+    paragraphs += [*known.sentences(run, code), *([text] if (text := cleared.sentence(run, code)) else [])]
+    told = providers(run, code)
     paragraphs += told[:most]
     if len(told) > most > 0:
-        paragraphs.append(f"{some(len(told) - most, 'more paragraph')} in report.md.")
+        paragraphs.append(f"{some(len(told) - most, 'more provider')} in report.md.")
     return "\n\n".join(paragraphs)
 
 
