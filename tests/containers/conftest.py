@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import resource
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -23,7 +25,10 @@ default_ulimits = ["nofile={nofile}:{nofile}", "nproc={nproc}:{nproc}"]
 runtime = "{runtime}"
 cgroup_manager = "cgroupfs"
 events_logger = "none"
+tmp_dir = "{folder}/libpod"
+lock_type = "file"
 """
+"""The last two are otherwise one for the whole machine: what empties one store would take them from all others."""
 
 STORAGE = """[storage]
 driver = "{driver}"
@@ -66,7 +71,7 @@ def podman() -> Iterator[Engine]:
         pytest.skip("podman is here, and neither runc nor crun")
     folder = Path(tempfile.mkdtemp(prefix="kvcheck-podman-"))
     limits = {"nofile": _limit(resource.RLIMIT_NOFILE, 4096), "nproc": _limit(resource.RLIMIT_NPROC, 4096)}
-    (folder / "containers.conf").write_text(CONTAINERS.format(runtime=runtime, **limits))
+    (folder / "containers.conf").write_text(CONTAINERS.format(runtime=runtime, folder=folder, **limits))
     (folder / "registries.conf").write_text(REGISTRIES)
     files = {
         "CONTAINERS_CONF": "containers.conf",
@@ -115,3 +120,19 @@ def images(podman: Engine):
     if reason:
         pytest.skip(f"podman starts no container here: {reason}")
     return made
+
+
+@pytest.fixture
+def kvcheck(tmp_path, podman: Engine):
+    """Runs a command in an empty folder, on the tests' store; `run` is run.json where --out was given."""
+
+    def call(*words, timeout=170, **env):
+        command = [sys.executable, "-m", "kvcheck.cli.main", *map(str, words)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=tmp_path, timeout=timeout, env={**os.environ, **env}, check=False
+        )
+        out = tmp_path / words[words.index("--out") + 1] / "run.json" if "--out" in words else None
+        run = json.loads(out.read_text()) if out and out.is_file() else None
+        return SimpleNamespace(code=done.returncode, out=done.stdout, err=done.stderr, run=run)
+
+    return call
