@@ -35,6 +35,7 @@ START_ONE_WITH_TORCH = (
     "test_honest",
     "test_relations",
     "test_regressions_indexer",
+    "test_shrink_quality",
 )
 """Beginnings of the test files that import no torch themselves, but start a process that does."""
 SHARED_WITH_THE_AGENT = {"kvcheck.agent.protocol", "kvcheck.agent.specs", "kvcheck.agent.precision"}
