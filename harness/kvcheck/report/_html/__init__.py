@@ -1,0 +1,1 @@
+"""The parts of report.html: one section a file, and what they share."""

@@ -1,0 +1,57 @@
+"""Which axes a run varies, and their values in an order that a reader expects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvcheck.report.words import rows
+from kvcheck.report.words.clean import line
+from kvcheck.report.words.numbers import number
+
+Row = dict[str, Any]
+
+NO_AXIS = frozenset({"seed", "num_blocks"})
+
+
+def value(row: Row, axis: str) -> str | None:
+    """A row's value of an axis as text; `provider` and `case file` are axes too."""
+    if axis == "provider":
+        return line(row.get("provider"), 80)
+    if axis == "case file":
+        return line(row.get("case_file"), 80)
+    params = row.get("params") or {}
+    if axis not in params or params[axis] is None:
+        return None
+    held = params[axis]
+    return line(held if isinstance(held, (list, dict, str)) else number(held), 60)
+
+
+def varied(cases: list[Row]) -> list[str]:
+    """Axes with more than one value, those that are swept by name first.
+
+    Args:
+        cases: rows of one op.
+    """
+    swept: dict[str, None] = {}
+    seen: dict[str, set[str]] = {}
+    for row in cases:
+        swept.update(dict.fromkeys(rows.axes(row)[1]))
+        for axis in row.get("params") or {}:
+            if (text := value(row, axis)) is not None:
+                seen.setdefault(axis, set()).add(text)
+    found = [axis for axis in swept if len(seen.get(axis, ())) > 1]
+    found += [axis for axis in seen if axis not in found and axis not in NO_AXIS and len(seen[axis]) > 1]
+    return [axis for axis in found if axis == line(axis, 40)]
+
+
+def ordered(values: set[str]) -> list[str]:
+    """Numbers ascending, then words by name."""
+    return sorted(values, key=lambda text: (0, float(text), "") if is_number(text) else (1, 0.0, text))
+
+
+def is_number(text: str) -> bool:
+    """Whether a value is a finite number."""
+    try:
+        return abs(float(text)) < float("inf")
+    except ValueError:
+        return False
