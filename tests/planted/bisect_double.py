@@ -56,7 +56,8 @@ class Target:
 
     def __init__(self, file, good, bad, swap):
         self.file, self.ends, self.swap = file, (good, bad), swap
-        self.entries = {entry.get("key", entry["label"]): entry for entry in json.loads(file.read_text())}
+        self.listed = json.loads(file.read_text())
+        self.entries = {entry.get("key", entry["label"]): entry for entry in self.listed}
 
     def log(self, *words):
         with open(f"{self.file}.log", "a") as log:
@@ -68,7 +69,7 @@ class Target:
 
     def candidates(self):
         self.log("candidates")
-        labels = [entry["label"] for entry in self.entries.values()]
+        labels = [entry["label"] for entry in self.listed]
         for end in self.ends:
             if end not in labels:
                 raise RangeError(f"--good or --bad: expected one of {', '.join(labels)}, got {end!r}")

@@ -206,7 +206,7 @@ def _steps(data: dict[str, Any]) -> str:
         if step.get("dropped"):
             continue
         failing = dict.fromkeys(told(entry["identity"]) for run in step["runs"] for entry in run.values() if entry["kind"] == "fail")
-        said = ", ".join(failing) or step["reason"]
+        said = ": ".join(text for text in (", ".join(failing), step["reason"]) if text)
         facts = [f"{key} {value}" for key, value in step["facts"].items() if not key.startswith("_") and key not in HIDDEN and value]
         what = "; ".join(str(text) for text in (said, step["note"], *facts) if text)
         runs = len(step["runs"])

@@ -47,9 +47,9 @@ def answered(step: dict[str, Any], failures: list[str]) -> str:
     """The line behind a step: what came of it."""
     how = f": {line(', '.join(dict.fromkeys(failures)), 300)}" if failures else ""
     kind = step["kind"] or ("fails" if failures else "passes")
-    reason = f": {line(step['reason'], 300)}" if step["reason"] and not failures else ""
+    reason = f": {line(step['reason'], 300)}" if step["reason"] else ""
     note = f" ({line(step['note'], 200)})" if step["note"] else ""
-    return f"  {kind} in {duration(step['wall_s'])}{how or reason}{note}"
+    return f"  {kind} in {duration(step['wall_s'])}{how}{reason}{note}"
 
 
 def conclusion(data: dict[str, Any], name: Callable[[int], str], quote: Quote) -> str:
