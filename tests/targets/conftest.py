@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -90,3 +91,12 @@ def clone(tmp_path: Path) -> Clone:
 def written():
     """`write(root, files)`."""
     return write
+
+
+@pytest.fixture(scope="session")
+def local():
+    """local_wheels.py: `wheel(...)` and `index(...)`."""
+    spec = importlib.util.spec_from_file_location("kvcheck_local_wheels", Path(__file__).parent / "local_wheels.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
