@@ -24,6 +24,7 @@ providers: [torch_eager]
 fixed: {batch: 1, topk: 8}
 axes: {context_len: [64, 128]}
 """
+THRESHOLD = CASE + "threshold: {axis: context_len, range: [1, 128]}\n"
 WRONG = ["load", "inputs", "kernel", "verdict:mismatch"]
 OTHER = ["kernel", "verdict:nonfinite"]
 
@@ -367,6 +368,17 @@ def test_another_bisect_is_not_gone_on_with(double):
     double.write("gggbb").run()
     assert "holds a bisect with find 'regression', this command has 'fix'" in double.run("--resume", "--find", "fix", code=2).err
     assert "expected a new or empty folder" in double.run(code=2).err
+
+
+def test_the_flip_at_the_first_bad_one_is_told_where_the_case_names_an_axis(double):
+    double.write("gggbb", n03={"act": {"top[context_len=64]": WRONG}}, n04={"act": {"top[context_len=64]": WRONG}})
+    (double.folder / "case.yaml").write_text(THRESHOLD)
+    done = double.run()
+    (step,) = [step for step in done.steps if step.get("thresholds")]
+    assert (step["label"], step["why"]) == ("n03", "again")
+    assert [(flip["last_pass"], flip["first_fail"]) for flip in step["thresholds"][0]["flips"]] == [(63, 64), (65, 64)]
+    assert "- `torch_eager`" in done.out and "64" in done.out
+    assert not any(step.get("thresholds") for step in double.run("--no-threshold", out="p").steps)
 
 
 def test_what_the_target_wants_to_know_more_is_tried_once_and_told(double):

@@ -36,6 +36,7 @@ UnknownLimit = Annotated[
 Every = Annotated[bool, typer.Option("--every", help="Tries candidates of the same package content each.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Shows the plan and runs nothing.")]
 Deep = Annotated[bool, typer.Option("--deep", help="Runs the first of the commands that look inside the difference.")]
+NoThreshold = Annotated[bool, typer.Option("--no-threshold", help="Leaves the file's threshold block alone at the first bad one.")]
 Out = Annotated[
     Optional[Path],  # noqa: UP045 - typer reads this on Python 3.10 too
     typer.Option("--out", metavar="DIR", help="Folder of the bisect; a new one under reports/ by default."),
@@ -61,6 +62,7 @@ def _common(
     memory: o.Memory = None,
     no_diagnosis: o.NoDiagnosis = False,
     no_mask: o.NoMask = False,
+    no_threshold: NoThreshold = False,
     find: Find = "regression",
     runs: Runs = 1,
     every: Every = False,
@@ -96,6 +98,7 @@ def _common(
             memory=int(memory * 2**30) if memory else None,
             diagnose=not no_diagnosis,
             mask=not no_mask,
+            thresholds=not no_threshold,
             out=out,
             resume=resume,
             formats=(),

@@ -19,6 +19,7 @@ from kvcheck.flow.bisect_walk import Walk
 from kvcheck.flow.options import NothingJudged, UsageError, check_device, check_sanitizer
 from kvcheck.flow.outcome import NOTHING_JUDGED, PASSED
 from kvcheck.report import bisect as report
+from kvcheck.report import bisect_plan
 from kvcheck.report.words.masking import masked
 from kvcheck.search import bisect as search
 from kvcheck.search import bisect_found
@@ -101,14 +102,14 @@ def _begun(target: Target, options: BisectOptions, folder: Path) -> State:
     """The state of a bisect that begins, on disk.
 
     Raises:
-        RangeError: the range cannot be walked; OUT is as it was before.
+        RangeError: the range cannot be walked. Whatever was raised, OUT is gone again.
     """
     try:
         _open(target, folder)
         state = bisect_state.fresh(folder, target.kind, options, _listed(target), target.notes(), kvcheck.__version__)
         state.save()
         return state
-    except (RangeError, UsageError):
+    except BaseException:
         shutil.rmtree(folder, ignore_errors=True)  # it was new or empty
         raise
 
@@ -153,7 +154,7 @@ def _show_plan(target: Target, options: BisectOptions) -> int:
         "notes": list(target.notes()),
         "takes": dict(target.plan()),
     }
-    sys.stdout.write(report.render_json(plan) if "json" in options.formats else report.render_plan(plan))
+    sys.stdout.write(report.render_json(plan) if "json" in options.formats else bisect_plan.render(plan))
     return PASSED
 
 

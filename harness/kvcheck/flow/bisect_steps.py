@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import functools
@@ -9,18 +10,18 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import kvcheck
 from kvcheck.cases.model import Case
-from kvcheck.cases.plan import plan
+from kvcheck.cases.plan import load_all, plan
 from kvcheck.execute import journal, zipapp
 from kvcheck.execute.errors import ExecuteError, StartError, UsageError
 from kvcheck.execute.executor import Executor
 from kvcheck.execute.launch import Launcher, ProcessLauncher, choose_python
-from kvcheck.flow import bisect_rows, record
+from kvcheck.flow import bisect_rows, record, threshold
 from kvcheck.flow.bisect_options import BisectOptions
 from kvcheck.flow.book import ROW_KEYS
 from kvcheck.flow.options import NothingJudged
@@ -101,34 +102,52 @@ def run_once(place: Place, options: BisectOptions, device: Mapping[str, Any] | N
         UsageError: an option cannot be.
     """
     cases = cases_of(options, place.providers)
-    run = options.run
     started, begun = datetime.datetime.now(), time.monotonic()
-    scratch = Path(tempfile.mkdtemp(prefix="kvcheck-bisect-"))
-    try:
-        launcher = _Launched(_launcher(place, options, scratch), place.variables)
-        with Executor(
-            run.device,
-            jobs=run.jobs,
-            timeout=run.timeout,
-            launcher=launcher,
-            memory_limit=run.memory,
-            sanitizer_off=run.sanitizer_off,
-            spare=False,
-        ) as executor:
-            environment = dict(executor.wait_ready())
-            found = device_of(environment)
-            if device and found != dict(device):
-                raise Unavailable(f"it ran on {told(found)}, and this bisect runs on {told(device)}: name the device with --device")
-            futures = {probe: executor.submit(case) for probe, case in cases.items()}
-            rows = {probe: future.result() for probe, future in futures.items()}
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    extra = tuple(place.facts.get("_words", ()))
-    told_rows = {probe: _row(row, cases[probe], options, extra) for probe, row in rows.items()}
+    with _executor(place, options) as executor:
+        environment = dict(executor.wait_ready())
+        found = device_of(environment)
+        if device and found != dict(device):
+            raise Unavailable(f"it ran on {told(found)}, and this bisect runs on {told(device)}: name the device with --device")
+        futures = {probe: executor.submit(case) for probe, case in cases.items()}
+        rows = {probe: future.result() for probe, future in futures.items()}
     evidence = {probe: bisect_rows.result(row) for probe, row in rows.items()}
+    extra = tuple(place.facts.get("_words", ()))
+    rows = {probe: _row(row, cases[probe], options, extra) for probe, row in rows.items()}
     first = next(iter(cases.values()))
     environment["kvcheck"] = kvcheck.__version__
-    return Ran(evidence, told_rows, environment, started, time.monotonic() - begun, first.id.partition("[")[0], first.seed)
+    return Ran(evidence, rows, environment, started, time.monotonic() - begun, first.id.partition("[")[0], first.seed)
+
+
+def flips(place: Place, options: BisectOptions, failing: Iterable[str]) -> list[dict[str, Any]]:
+    """Where the verdict flips in a place, along the axes that the case files name.
+
+    Args:
+        place: where.
+        options: what was asked for.
+        failing: probes that fail there: case files and providers of others are left out.
+
+    Returns:
+        thresholds: entries as run.json has them; none where single cases were picked, as `kvcheck run` has it.
+
+    Raises:
+        ExecuteError: nothing could be run here.
+    """
+    if options.run.only or not options.run.thresholds:
+        return []
+    wanted = {case.provider for probe, case in cases_of(options, place.providers).items() if probe in set(failing)}
+    names = {probe.partition("[")[0] for probe in failing}
+    files = load_all(options.run.cases, options.overrides(place.providers or options.run.providers))
+    searches = [search for file in files if file.threshold and file.name in names for search in threshold.plan(file)]
+    searches = [search for search in searches if search.provider in wanted]
+    if not searches:
+        return []
+    with _executor(place, options) as executor:
+        executor.wait_ready()
+
+        def judge(cases: Sequence[Case]) -> list[dict[str, Any]]:
+            return [future.result() for future in [executor.submit(case) for case in cases]]
+
+        return [threshold.find(search, judge)[0] for search in searches]
 
 
 def write(ran: Ran, options: BisectOptions, folder: Path) -> None:
@@ -147,6 +166,20 @@ def device_of(environment: Mapping[str, Any]) -> dict[str, Any]:
 def told(device: Mapping[str, Any]) -> str:
     """A device in words."""
     return " ".join(dict.fromkeys(str(value) for value in device.values())) or "an unknown device"
+
+
+@contextlib.contextmanager
+def _executor(place: Place, options: BisectOptions) -> Iterator[Executor]:
+    """Agents in a place; everything they left is gone afterwards."""
+    run = options.run
+    scratch = Path(tempfile.mkdtemp(prefix="kvcheck-bisect-"))
+    try:
+        launcher = _Launched(_launcher(place, options, scratch), place.variables)
+        fixed = dict(memory_limit=run.memory, sanitizer_off=run.sanitizer_off, spare=False)
+        with Executor(run.device, jobs=run.jobs, timeout=run.timeout, launcher=launcher, **fixed) as executor:
+            yield executor
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 class _Launched:

@@ -10,8 +10,9 @@ from typing import Any
 from kvcheck.flow import bisect_rows, bisect_state, bisect_steps
 from kvcheck.flow.bisect_options import BisectOptions
 from kvcheck.flow.bisect_state import State, evidence
+from kvcheck.flow.options import UsageError
 from kvcheck.report import bisect as words
-from kvcheck.search.bisect_evidence import UNKNOWN, Answer, Evidence, Sought, failures, says_nothing, silent, weigh
+from kvcheck.search.bisect_evidence import BAD, FAIL, UNKNOWN, Answer, Evidence, Sought, failures, says_nothing, silent, weigh
 from kvcheck.search.bisect_found import AGAIN, Question
 from kvcheck.targets.base import Place, Target
 
@@ -88,8 +89,14 @@ class Walk:
                     self._keep(step, ran, len(runs))
                     if enough(runs):
                         break
+                if step["why"] == AGAIN and weighed and weighed(runs).kind == BAD:
+                    self._flips(step, place, runs[-1])
         except bisect_steps.Failure as error:
             runs.append(silent(str(error)))
+        except OSError as error:
+            if error.errno in bisect_state.FULL:
+                raise
+            runs.append(silent(f"{type(error).__name__}: {error}"))
         step["wall_s"] = round(time.monotonic() - begun, 3)
         step["runs"] = bisect_state.stored(runs)
         answer = weighed(runs) if weighed else None
@@ -108,8 +115,18 @@ class Walk:
             folder = folder / f"run-{number}"
         bisect_steps.write(ran, self._options, folder)
         step["environment"] = {name: ran.environment[name] for name in VERSIONS if ran.environment.get(name)}
+        faults = {row["diagnosis"][0].get("fault") for row in ran.rows.values() if row["diagnosis"]}
+        step["explained"] = sorted(fault.partition("=")[0] for fault in faults if fault)
         if self._state.data["device"] is None and not says_nothing(ran.evidence):
             self._state.data["device"] = bisect_steps.device_of(ran.environment)
+
+    def _flips(self, step: dict[str, Any], place: Place, run: Evidence) -> None:
+        """Where the verdict flips at the first bad candidate; what goes wrong here takes nothing from the answer."""
+        failing = [probe for probe, result in run.items() if result.kind == FAIL]
+        try:
+            step["thresholds"] = bisect_steps.flips(place, self._options, failing)
+        except (*bisect_steps.Failure, UsageError) as error:
+            step["thresholds_error"] = str(error)
 
     def _same(self, step: dict[str, Any]) -> dict[str, Any] | None:
         """The step that tried the same packages under another key, unless every candidate is to be tried."""

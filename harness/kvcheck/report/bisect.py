@@ -9,13 +9,13 @@ import json
 import shlex
 from typing import Any
 
-from kvcheck.report.words import error_text
+from kvcheck.report.words import error_text, threshold_sentence
 from kvcheck.report.words.bisected import answered, conclusion, confidence, duration, nouns, progress, short, told
 from kvcheck.report.words.clean import clean, code, fence
 from kvcheck.report.words.numbers import count, listed, some
 from kvcheck.report.words.sections import table
 
-__all__ = ["answered", "progress", "render", "render_json", "render_plan"]
+__all__ = ["answered", "progress", "render", "render_json"]
 
 SHOWN = 60
 """Rows of a table."""
@@ -52,36 +52,6 @@ def render_json(data: dict[str, Any]) -> str:
     return json.dumps(data, indent=1) + "\n"
 
 
-def render_plan(plan: dict[str, Any]) -> str:
-    """What a bisect would do.
-
-    Args:
-        plan: kind, find, runs, cases, candidates, first, steps, notes, takes.
-    """
-    one, many = nouns(plan["kind"])
-    candidates = plan["candidates"]
-    body = [
-        [
-            str(i),
-            code(c["label"], 80, table=True),
-            code(short(c["key"]), 80, table=True),
-            code(c["date"], 40, table=True) if c["date"] else "-",
-            _asked_first(plan, i),
-        ]
-        for i, c in enumerate(candidates)
-    ]
-    runs = f", {plan['runs']} runs each" if plan["runs"] > 1 else ""
-    size = f"{some(len(candidates), one, many)}, about {some(plan['steps'], 'step')}{runs}"
-    lines = [
-        f"{size}; each step runs {some(len(plan['cases']), 'case')}. Looks for {_aim(plan)}. Nothing was run.",
-        table(("#", one, "key", "date", "asked"), body[:SHOWN]) + (f"\n\nand {len(body) - SHOWN} more" if len(body) > SHOWN else ""),
-    ]
-    takes = [f"- {code(name, 80)}: {_amount(name, value)}" for name, value in plan["takes"].items()]
-    lines += ["\n".join(takes)] if takes else []
-    lines += ["\n".join(f"- {code(note, 600)}" for note in plan["notes"])] if plan["notes"] else []
-    return "\n\n".join(lines) + "\n"
-
-
 def _headline(data: dict[str, Any]) -> str:
     result = data["result"]
     if result["outcome"] == "found":
@@ -108,10 +78,25 @@ def _caveats(data: dict[str, Any]) -> list[str]:
         f"- Not one change but several: {_name(data, i)} is bad, and {_name(data, j)} on its other side is good. This is one of them."
         for i, j in result["turns"]
     ]
+    lines += _explained(data)
     sure = confidence(data)
     lines += [f"- {sure}"] if sure else []
     lines += [f"- {code(note, 600)}" for note in data["notes"]]
     return ["\n".join(lines)] if lines else []
+
+
+def _explained(data: dict[str, Any]) -> list[str]:
+    """Bad candidates that fail alike, but for another reason as far as the diagnosis goes."""
+    if data["result"]["bad"] is None:
+        return []
+    bad = [step for step in data["steps"] if step["kind"] == "bad" and step.get("explained")]
+    first = next((step for step in bad if step["index"] == data["result"]["bad"]), None)
+    others = [step for step in bad if first and not set(step["explained"]) & set(first["explained"])]
+    if not others:
+        return []
+    mine = listed([code(f"fault:{fault}", 80) for fault in first["explained"]])
+    told_ = listed([f"{code(s['label'], 60)} ({listed([code('fault:' + fault, 80) for fault in s['explained']])})" for s in others], 4)
+    return [f"- The first bad one is explained by {mine}, but not {told_}: they fail alike, and may be two bugs."]
 
 
 def _boundary(data: dict[str, Any]) -> list[str]:
@@ -159,7 +144,10 @@ def _evidence(data: dict[str, Any]) -> list[str]:
     if not row:
         return []
     where = f"At {_name(data, data['result']['bad'])} (whole run: {code(row['folder'], 120)}):"
-    return ["### What fails", where, fence(error_text(row))]
+    key = data["candidates"][data["result"]["bad"]]["key"]
+    thresholds = [entry for step in data["steps"] if step["key"] == key for entry in step.get("thresholds") or ()]
+    flips = "\n".join(f"- {threshold_sentence(entry, code)}" for entry in thresholds)
+    return ["### What fails", where, fence(error_text(row)), flips]
 
 
 def _cases(data: dict[str, Any]) -> list[str]:
@@ -277,12 +265,3 @@ def _command(data: dict[str, Any]) -> str:
 
 def _aim(data: dict[str, Any]) -> str:
     return "the fix" if data["find"] == "fix" else "the first bad one"
-
-
-def _asked_first(plan: dict[str, Any], index: int) -> str:
-    bad, good = (0, len(plan["candidates"]) - 1) if plan["find"] == "fix" else (len(plan["candidates"]) - 1, 0)
-    return {bad: "first, bad end", good: "second, good end"}.get(index, "third, middle" if index == plan["first"][-1] else "")
-
-
-def _amount(name: str, value: Any) -> str:
-    return f"{value / 2**30:.1f} GiB" if name.startswith("bytes") and isinstance(value, (int, float)) else code(value, 200)
