@@ -58,6 +58,7 @@ class Images:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._made: dict[str, str] = {}
+        self._built: dict[str, str] = {}
 
     def problem(self) -> str | None:
         """Why no container starts; None when one does."""
@@ -114,6 +115,9 @@ class Images:
             id: sha256:...
         """
         parent = parent or self.empty()
+        wanted = json.dumps([tag, parent, dict(files), labels, env, created, entrypoint, user])
+        if wanted in self._built and self.engine.call("image", "exists", tag).returncode == 0:
+            return self._built[wanted]
         with tempfile.TemporaryDirectory(prefix="kvcheck-build-") as folder:
             for name, text in files.items():
                 target = Path(folder, "root", name.lstrip("/"))
@@ -132,7 +136,9 @@ class Images:
             words += [f"--timestamp={created}"] if created is not None else []
             done = self.engine.call(*words, "--file", f"{folder}/Containerfile", folder)
         assert done.returncode == 0, done.stderr
-        return "sha256:" + done.stdout.strip().splitlines()[-1].removeprefix("sha256:")
+        self._built = {key: value for key, value in self._built.items() if json.loads(key)[0] != tag}
+        self._built[wanted] = "sha256:" + done.stdout.strip().splitlines()[-1].removeprefix("sha256:")
+        return self._built[wanted]
 
     def _import(self, tag: str, tar: bytes, env: Mapping[str, str]) -> str:
         if tag not in self._made:

@@ -28,7 +28,8 @@ class PrefixLauncher:
         self, prefix: Sequence[str], python: str | None = None, threads: int = 1, note: Callable[[str], None] | None = None
     ) -> None:
         self.command = [*prefix, "sh"]
-        self.python = None if python == "auto" else python
+        self.python: str | None = None
+        self._asked = None if python == "auto" else python
         self._threads = threads
         self._payload = (boot_source(), zipapp.pack(zipapp.sources()))
         if note:
@@ -37,7 +38,7 @@ class PrefixLauncher:
     def launch(self, arguments: list[str], mark: str, variables: Mapping[str, str | None]) -> RemoteProcess:
         """Starts one agent."""
         options = ["--threads", str(self._threads), *arguments]
-        text = script(mark, options, python=self.python, variables=variables, threads=self._threads)
+        text = script(mark, options, python=self.python, asked=self._asked, variables=variables, threads=self._threads)
         return RemoteProcess(self.command, mark, first=text.encode(), then=self._payload, heard=self._found)
 
     def end(self, mark: str) -> None:

@@ -16,7 +16,12 @@ CANDIDATES = (
 )  # fmt: skip
 """Where a Python with torch may be, in the order in which they are asked; the first that imports torch is taken."""
 
-ASK = "import sys\nassert sys.version_info >= (3, 10), 'Python %d.%d is older than 3.10' % sys.version_info[:2]\nimport torch"
+AGE = "import sys\nassert sys.version_info >= (3, 10), 'Python %d.%d is older than 3.10' % sys.version_info[:2]\n"
+LOOK = (
+    AGE + "from importlib.util import find_spec\nspec = find_spec('torch')\n"
+    "if not (spec and spec.origin): raise ModuleNotFoundError('it has no torch')\nprint(sys.prefix)"
+)
+ASK = AGE + "import torch"
 
 LOADER = """import os
 size = b''
@@ -35,18 +40,38 @@ exec(compile(text, 'kvcheck-boot', 'exec'))
 
 SEARCH = r"""
 found=
+have=
+count=0
 seen=:
 for word in @CANDIDATES@; do
   path=$(command -v "$word" 2>/dev/null) || continue
   case $seen in *":$path:"*) continue;; esac
   seen="$seen$path:"
-  if why=$("$path" -c "$ask" 2>&1 </dev/null); then found=$path; break; fi
-  say "tried $path: ${why##*
+  if why=$("$path" -c "$look" 2>&1 </dev/null); then
+    case $seen in *":${why##*
+}:"*) continue;; esac
+    seen="$seen${why##*
+}:"
+    have="$have $path"
+    count=$((count + 1))
+    found=$path
+  else
+    say "tried $path: ${why##*
 }"
+  fi
 done
+if [ "$count" -gt 1 ]; then
+  found=
+  for path in $have; do
+    if why=$("$path" -c "$ask" 2>&1 </dev/null); then found=$path; break; fi
+    say "tried $path: ${why##*
+}"
+  done
+fi
 if [ -z "$found" ]; then say nopython; exit 3; fi
 say "python $found"
 """
+"""Where one environment alone has torch, the agent's own import of it is the proof: that takes seconds, and is not done twice."""
 
 
 def script(
@@ -57,6 +82,7 @@ def script(
     boot: str | None = None,
     answers: str | None = None,
     python: str | None = None,
+    asked: str | None = None,
     variables: Mapping[str, str | None] | None = None,
     threads: int = 1,
     clear_locks: bool = False,
@@ -69,7 +95,8 @@ def script(
         archive: where the zip is; `-` when it comes on stdin.
         boot: where `agent/boot.py` is; None when it comes on stdin too, before the zip, once the script says `boot`.
         answers: file that answers are written to; None is stdout.
-        python: interpreter to take; None looks for one that imports torch.
+        python: interpreter to take, known to do; None looks for one that imports torch.
+        asked: the only interpreter to look at, as the user named it.
         variables: set for the agent; None takes one away.
         threads: what OMP_NUM_THREADS is where it is not set.
         clear_locks: whether locks of killed builds are removed from HOME.
@@ -80,8 +107,8 @@ def script(
     lines.append(f"unset {' '.join(gone)}")
     lines.append(f"export PYTHONUNBUFFERED=1 PYTHONHASHSEED=0 {MARK}={mark} OMP_NUM_THREADS=${{OMP_NUM_THREADS:-{threads}}}")
     lines += [f"export {name}={shlex.quote(value)}" for name, value in given.items() if value is not None]
-    lines += ["cd /", f"ask={shlex.quote(ASK)}"]
-    lines.append(SEARCH.replace("@CANDIDATES@", " ".join(CANDIDATES) if python is None else shlex.quote(python)).strip())
+    lines.append("cd /")
+    lines += [f"found={shlex.quote(python)}"] if python else _search(asked)
     if boot is None:
         lines.append("say boot")
     program = ["-c", LOADER] if boot is None else [boot]
@@ -97,5 +124,11 @@ def boot_source() -> bytes:
 
 def find_script(mark: str) -> str:
     """A script that says which Python there is, and ends."""
-    head = [f'say() {{ printf "kvcheck:{mark} %s\\n" "$1"; }}', f"ask={shlex.quote(ASK)}"]
-    return "\n".join([*head, SEARCH.replace("@CANDIDATES@", " ".join(CANDIDATES)).strip()]) + "\n"
+    return "\n".join([f'say() {{ printf "kvcheck:{mark} %s\\n" "$1"; }}', *_search(None)]) + "\n"
+
+
+def _search(asked: str | None) -> list[str]:
+    text = SEARCH.replace("@CANDIDATES@", shlex.quote(asked) if asked else " ".join(CANDIDATES))
+    if asked:  # of many places that may have one, those that are not there are not worth a word
+        text = text.replace("|| continue", '|| { say "tried $word: it is not there"; continue; }')
+    return [f"look={shlex.quote(LOOK)}", f"ask={shlex.quote(ASK)}", text.strip()]

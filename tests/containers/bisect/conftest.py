@@ -96,3 +96,85 @@ def _wait(address: str, server: subprocess.Popen, log: Path) -> None:
         except (urllib.error.URLError, OSError):
             time.sleep(0.1)
     raise AssertionError(f"the registry did not answer: {log.read_text()}")
+
+
+KERNEL = '''# {kind}
+"""A kernel package of a nightly image."""
+
+import torch
+
+
+def topk_per_row(logits, context_lens, *, topk, next_n, out, alloc):
+    """Positions of the largest logits."""
+    for row in range(out.shape[0]):
+        length = int(context_lens[row // next_n])
+        out[row] = -1
+        out[row, :topk] = logits[row, :length].topk(topk).indices.int()
+    {planted}
+'''
+PLANTED = {
+    "right": "",
+    "wrong": "out[:, 0] = out[:, 1]",
+    "hangs": "while True: pass",
+    "no start": "",
+    "slow": "",
+    "flaky": "",
+    "other": "raise RuntimeError('another bug altogether')",
+}
+PACKAGE = "/opt/nightly/nightly_kernel"
+INSIDE = "/usr/lib/python3/dist-packages"
+APRIL = 1775174400
+"""2026-04-03 00:00 UTC."""
+
+
+def kernel(kind: str, note: str = "") -> dict[str, str]:
+    """An image's files: its kernel package, by what is planted in it."""
+    if kind == "lacks":
+        return {"/opt/nightly/other/__init__.py": note}
+    return {f"{PACKAGE}/__init__.py": KERNEL.format(kind=kind, planted=PLANTED[kind]), f"{PACKAGE}/build.py": f"NIGHT = {note!r}\n"}
+
+
+@pytest.fixture(scope="session")
+def parent(images) -> str:
+    """An image with a Python of its own, in which agents are the double's; with torch mounted over /usr they are real."""
+    files = {
+        f"{INSIDE}/double.py": (Path(__file__).parent / "double.py").read_text(),
+        f"{INSIDE}/double.pth": "import double\n",
+        f"{INSIDE}/torch/__init__.py": "",
+    }
+    images.nightly("localhost/double:1", files, parent=images.base(), env={"PYTHONPATH": "/opt/nightly"})
+    return "localhost/double:1"
+
+
+@pytest.fixture(scope="session")
+def make(images, parent):
+    """Makes nightlies of a repository: kinds by tag, one a night; ids by tag."""
+
+    def call(repository: str, kinds: dict[str, str], **same) -> dict[str, str]:
+        made = {}
+        for number, (tag, kind) in enumerate(kinds.items()):
+            files, created = kernel(kind, same.get("note", tag)), APRIL + number * 86400
+            made[tag] = images.nightly(f"localhost/{repository}:{tag}", files, parent=parent, created=created)
+        return made
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def history(tmp_path_factory):
+    """A repository of five commits, oldest first."""
+    if not shutil.which("git"):
+        pytest.skip("git is not on PATH")
+    folder = tmp_path_factory.mktemp("history")
+    who = {f"GIT_{role}_{what}": "a@b.invalid" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+
+    def git(*words: str) -> str:
+        environ = {**os.environ, **who, "GIT_CONFIG_GLOBAL": os.devnull}
+        return subprocess.run(["git", "-C", str(folder), *words], check=True, capture_output=True, text=True, env=environ).stdout.strip()
+
+    git("init", "--quiet", "-b", "main")
+    commits = []
+    for number in range(5):
+        git("commit", "--quiet", "--allow-empty", "-m", f"commit {number}")
+        commits.append(git("rev-parse", "HEAD"))
+    return folder, commits

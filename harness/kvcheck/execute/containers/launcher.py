@@ -66,7 +66,8 @@ class ContainerLauncher:
     ) -> None:
         self.engine = engine
         self.image = engine.ensure(image, note) if isinstance(image, str) else image
-        self.python = None if python == "auto" else python
+        self.python: str | None = None
+        self._asked = None if python == "auto" else python
         self._threads = threads
         self._devices = host.flags(engine.name, device) if devices is None else list(devices)
         chosen = {name: os.environ[name] for name in host.CHOOSE if name in os.environ}
@@ -115,6 +116,7 @@ class ContainerLauncher:
             boot=f"{INSIDE}/in/boot.py",
             answers=f"{INSIDE}/out/{answers.name}",
             python=self.python,
+            asked=self._asked,
             variables={**self._variables, **variables},
             threads=self._threads,
             clear_locks=clear,
