@@ -78,10 +78,10 @@ class Site:
         return marked
 
     def facts(self) -> dict[str, Any]:
-        """What the image is: its reference, and digest and id where it is there."""
-        if self.image is None:
-            return {"reference": self.asked, "digest": None, "id": None}
-        return {"reference": self.asked, "digest": self.image.digest, "id": self.image.id, "created": self.image.created}
+        """What the image is: its reference, digest, id and time where it is there, and what tells it from others of the run."""
+        image = self.image
+        known = (image.digest, image.id, image.created) if image else (None, None, None)
+        return {"reference": self.asked, **dict(zip(("digest", "id", "created"), known, strict=True)), "label": self.label or None}
 
     def failed(self, case: Case, error: StartError) -> dict[str, Any]:
         """The row of a case that could not be run because nothing can be run here."""

@@ -21,6 +21,7 @@ def render(run: dict[str, Any]) -> str:
     if flips:
         parts += ["### The flip", "\n".join(f"- {sentence}" for sentence in flips)]
     parts += sections.case_tables(cases, thresholds)
+    parts += sections.image_table(cases)
     errors = sections.errors(cases)
     parts += ["### What failed", *errors] if errors else []
     parts += ["### Environment", sections.environment(run), "### The exact command", fence(sections.command(run), 4000)]

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 from kvcheck.agent.protocol import failed
-from kvcheck.report.words import choose, emulated, error_text, findings, known, rows
+from kvcheck.report.words import choose, emulated, error_text, findings, images, known, rows
 from kvcheck.report.words.clean import line
 from kvcheck.report.words.numbers import count, number, some
 
@@ -52,10 +52,22 @@ def _lines(run: dict[str, Any], shown: list[dict[str, Any]], note: str | None) -
     text = [_line(row) for row in shown] + ([note] if note else [])
     if note:
         text = [f"{name}: {_counts(counts)}" for name, counts in _by_provider(run["cases"]).items()] + ["", *text]
+    text += _image_lines(run)
     errors, more = _errors(run["cases"])
     for error in [*errors, more] if more else errors:
         text += ["", error]
     return "\n".join([*text, "", *findings(run)]) + "\n"
+
+
+def _image_lines(run: dict[str, Any]) -> list[str]:
+    """Verdicts by image, in columns."""
+    found = images.columns(run["cases"])
+    if not found:
+        return []
+    heads, lines, note = found
+    widths = [max(len(cells[at]) for cells in [heads, *lines]) for at in range(len(heads))]
+    drawn = ["  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip() for cells in [heads, *lines]]
+    return ["", *drawn, *([note] if note else [])]
 
 
 def _line(row: dict[str, Any]) -> str:
@@ -87,6 +99,8 @@ def _drawn(run: dict[str, Any], shown: list[dict[str, Any]], note: str | None, w
         console.print(_cases(name, axes, members, width >= WIDE))
     if note:
         console.print(Text(note, style="yellow"))
+    for drawn in _images(run):
+        console.print(drawn)
     errors, more = _errors(run["cases"])
     for error in errors:
         head, *rest = error.split("\n")
@@ -125,6 +139,21 @@ def _summary(cases: list[dict[str, Any]]) -> Any:
         others = ", ".join(f"{count(n)} {verdict}" for verdict, n in counts.most_common() if verdict != "pass")
         table.add_row(Text(name), *numbers, Text(others))
     return table
+
+
+def _images(run: dict[str, Any]) -> list[Any]:
+    from rich.text import Text
+
+    found = images.columns(run["cases"])
+    if not found:
+        return []
+    heads, lines, note = found
+    table = _table("verdicts by image")
+    for head in heads:
+        table.add_column(Text(head), overflow="fold")
+    for name, *verdicts in lines:
+        table.add_row(Text(name), *(Text(verdict, style=rows.COLOURS.get(verdict, "bold red")) for verdict in verdicts))
+    return [table, *([Text(note)] if note else [])]
 
 
 def _cases(name: str, axes: list[str], members: list[dict[str, Any]], wide: bool) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from kvcheck.report.words import choose, error_text, rows
+from kvcheck.report.words import choose, error_text, images, rows
 from kvcheck.report.words.clean import clean, code, fence
 from kvcheck.report.words.numbers import some
 
@@ -60,6 +60,16 @@ def _evidence(row: dict[str, Any]) -> list[str]:
     last = "" if rows.verdict(row) == "pass" else rows.place(row) or row.get("message") or ""
     texts = [rows.shown(row), rows.ratio(row), rows.set_match(row)]
     return [*(code(text, 120, table=True) for text in texts), code(last, 120, table=True)]
+
+
+def image_table(cases: list[dict[str, Any]]) -> list[str]:
+    """A heading and a table of verdicts, one column an image; nothing for a run of one place."""
+    found = images.columns(cases)
+    if not found:
+        return []
+    heads, lines, note = found
+    cells = [[code(cell, 300, table=True) for cell in row] for row in lines]
+    return ["### By image", table([code(head, 80, table=True) for head in heads], cells), *([note] if note else [])]
 
 
 def errors(cases: list[dict[str, Any]], most: int = ERRORS) -> list[str]:
