@@ -7,6 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from kvcheck.cli import options as o
 from kvcheck.cli.common import command, print_text
 
 Subjects = Annotated[
@@ -23,11 +24,6 @@ Package = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option("--package", metavar="NAME", help="Import name of one more package to look at; repeatable."),
 ]
-Engine = Annotated[Optional[str], typer.Option("--engine", metavar="NAME|PATH", help="Engine that has the images.")]  # noqa: UP045
-Mount = Annotated[
-    Optional[list[str]],  # noqa: UP045
-    typer.Option("--mount", metavar="DIR[:AT]", help="What a container sees of this machine, read-only; repeatable."),
-]
 
 
 @command
@@ -35,15 +31,15 @@ def whatis(
     subjects: Subjects,
     repo: Repo = None,
     package: Package = None,
-    engine: Engine = None,
-    mount: Mount = None,
+    engine: o.Engine = None,
+    mount: o.Mount = None,
     format_: Annotated[str, typer.Option("--format", metavar="table|json", help="Text, or JSON.")] = "table",
 ) -> int:
     """Says what is really in an image or an environment: packages, versions, commits by content, and how sure that is."""
     from kvcheck.flow import whatis as flow
     from kvcheck.report import whatis as words
 
-    request = flow.Request(tuple(subjects), tuple(repo or ()), tuple(package or ()), engine, flow.mounts(tuple(mount or ())), format_)
+    request = flow.Request(tuple(subjects), tuple(repo or ()), tuple(package or ()), engine, tuple(mount or ()), format_)
     report = flow.look(request, lambda text: typer.echo(f"kvcheck: {text}", err=True))
     print_text(json.dumps(flow.without_files(report), indent=1) if format_ == "json" else words.render(report))
     return 0

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from kvcheck.agent.specs import nearest
-from kvcheck.execute.containers.engine import ImageMissing, Mount
+from kvcheck.execute.containers.engine import ImageMissing
 from kvcheck.execute.containers.find import find_engine
 from kvcheck.flow.options import UsageError
+from kvcheck.flow.where import Where
 from kvcheck.targets.contents import ask_image, ask_python, find_environment, settle
 from kvcheck.targets.differences import differences
 
@@ -37,7 +38,7 @@ class Request:
     repositories: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     engine: str | None = None
-    mounts: tuple[Mount, ...] = ()
+    mounts: tuple[str, ...] = ()
     form: str = "table"
 
 
@@ -59,6 +60,7 @@ def look(request: Request, note: Callable[[str], None] = lambda text: None) -> d
         raise UsageError(f"--format: expected table or json, got {request.form!r}; nearest: {nearest(request.form, FORMATS)}")
     if len(request.subjects) > 2:
         raise UsageError(f"expected one environment or image, or two to compare, got {len(request.subjects)}")
+    Where(mounts=request.mounts).mounted()
     clones = repositories(request.repositories)
     subjects = [_subject(subject, request, clones, note) for subject in request.subjects]
     for name in clones:
@@ -125,7 +127,7 @@ def _subject(subject: str, request: Request, clones: Mapping[str, Path], note: C
             note(f"{subject} is not here: pulling it")
             image = engine.pull(subject)
         note(f"looking into {image.pinned}")
-        contents = ask_image(engine, image.id, request.packages, request.mounts)
+        contents = ask_image(engine, image.id, request.packages, Where(mounts=request.mounts).mounted())
     settle(contents, clones)
     named = None
     if image:
@@ -136,22 +138,3 @@ def _subject(subject: str, request: Request, clones: Mapping[str, Path], note: C
 
 def _is_path(text: str) -> bool:
     return text.startswith(("/", "./", "../", "~")) or text in (".", "..") or os.path.exists(text)
-
-
-def mounts(words: Sequence[str]) -> tuple[Mount, ...]:
-    """Folders that a container sees.
-
-    Args:
-        words: DIR[:AT] each; without AT at the same path.
-
-    Raises:
-        UsageError: a folder that is not there.
-    """
-    found = []
-    for word in words:
-        folder, _, at = word.partition(":")
-        path = os.path.abspath(os.path.expanduser(folder))
-        if not os.path.exists(path):
-            raise UsageError(f"--mount {word}: expected a folder of this machine, got {folder!r}, which is not there")
-        found.append(Mount(Path(path), at or path))
-    return tuple(found)

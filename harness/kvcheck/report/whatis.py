@@ -75,7 +75,8 @@ def _differences(report: dict[str, Any]) -> list[str]:
         lines.append(f"  {line(row['name'], 60)}: {change}{note}")
         if row["files"]:
             shown = ", ".join(line(path, 120) for path in row["files"][:FILES])
-            lines.append(f"    {len(row['files'])} file(s) differ: {shown}{_more(len(row['files']), FILES)}")
+            what = "1 file differs" if len(row["files"]) == 1 else f"{len(row['files'])} files differ"
+            lines.append(f"    {what}: {shown}{_more(len(row['files']), FILES)}")
     return lines
 
 
