@@ -1,0 +1,49 @@
+"""Relations between two calls, as one call that is held to the plain formula: the other side of the relation, where that is a case too."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from kvcheck.repro.parts import NoScript
+from kvcheck.repro.wanted import Wanted
+
+MOST_IDS = 140000
+"""Pages of a pool whose upper half has ids that do not fit 16 bits."""
+
+
+def others(wanted: Wanted) -> list[Wanted]:
+    """The cases that stand for the other side of a relation, likeliest first.
+
+    Args:
+        wanted: a metamorphic row.
+
+    Raises:
+        NoScript: a relation whose other side is no case of its own, or differs from the first in rounding alone.
+    """
+    changes = _changes(wanted.relation or "", wanted.params)
+    if not changes:
+        raise NoScript(f"one call is right: what fails is the relation {wanted.relation} between two, which `kvcheck run` shows")
+    said = f"{wanted.message}; this is the other side of the relation {wanted.relation}, held to the plain formula"
+    return [dataclasses.replace(wanted, verdict="mismatch", message=said, params={**wanted.params, **change}) for change in changes]
+
+
+def _changes(relation: str, params: dict[str, Any]) -> list[dict[str, Any]]:
+    """Params of the other side that differ."""
+    if relation == "block_size":
+        return [{"block_size": size} for size in (64, 16, 1, 128) if size != params["block_size"]]
+    if relation == "split_count":
+        return [{"num_splits": count} for count in (1, 2, 4, 8) if count != params["num_splits"]]
+    if relation == "strided_against_contiguous":
+        return [{"cache": kind} for kind in ("pitched", "strided", "contiguous") if kind != params.get("cache", kind)]
+    if relation == "low_against_high_ids":
+        name = next((name for name in ("num_blocks", "num_pages") if name in params), None)
+        return [{name: MOST_IDS, "block_table": "high_ids"}] if name else []
+    if relation == "page_permutation":
+        return [{"block_table": kind} for kind in ("reversed", "fragmented", "contiguous") if kind != params["block_table"]]
+    if relation == "padded_batch" and "context_len" in params:
+        lens = params["context_len"]
+        every = [lens] * params["batch"] if isinstance(lens, int) else lens
+        none = [0] * params["next_n"] if every and isinstance(every[0], list) else 0
+        return [{"batch": params["batch"] + 3, "context_len": [none, *every, none, none]}]
+    return []
