@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from kvcheck.cli import agent, bisect, cases, compare, compile, doctor, list_, report, run, selftest, shrink, threshold, vet, whatis
+from kvcheck.cli import agent, bisect, cases, compare, compile, doctor, list_, report, repro, run, selftest, shrink, threshold, vet, whatis
 
 app = typer.Typer(
     name="kvcheck",
@@ -18,6 +18,7 @@ app.command("run")(run.run)
 app.command("threshold")(threshold.threshold)
 app.command("report")(report.report)
 app.command("shrink")(shrink.shrink)
+app.command("repro")(repro.repro)
 app.command("compare")(compare.compare)
 app.command("compile")(compile.compile_)
 app.command("selftest")(selftest.selftest)
