@@ -13,21 +13,27 @@ _ESCAPES = re.compile(
 )
 
 
+SLACK = 50
+"""A line is made from so many times its limit: of more, nothing would be seen."""
+
+
 def clean(text: Any) -> str:
     """Text without escape sequences, control and formatting characters; line breaks are kept as newlines, tabs as spaces."""
     text = str(text)
-    if text.isascii() and text.isprintable():
+    if text.isprintable():  # no control, no formatting character, no line break, and so no escape sequence either
         return text
     text = _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n").replace("\t", "    ")
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_harmless(character) for character in text)
+    parts = text.split("\n")
+    return "\n".join(part if part.isprintable() else "".join(map(_harmless, part)) for part in parts)
 
 
 def line(text: Any, limit: int = 300) -> str:
     """Cleaned text on one line, white space collapsed, cut at a limit."""
-    text = " ".join(clean(text).split())
-    return text if len(text) <= limit else text[: limit - 3].rstrip() + "..."
+    whole = str(text)
+    text = " ".join(clean(whole[: limit * SLACK]).split())
+    if len(text) <= limit and len(whole) <= limit * SLACK:
+        return text
+    return text[: limit - 3].rstrip() + "..."
 
 
 def code(text: Any, limit: int = 300, *, table: bool = False) -> str:
