@@ -33,12 +33,12 @@ def varied(cases: list[Row]) -> list[str]:
         cases: rows of one op.
     """
     swept: dict[str, None] = {}
-    seen: dict[str, set[str]] = {}
+    seen: dict[str, set[Any]] = {}
     for row in cases:
         swept.update(dict.fromkeys(rows.axes(row)[1]))
-        for axis in row.get("params") or {}:
-            if (text := value(row, axis)) is not None:
-                seen.setdefault(axis, set()).add(text)
+        for axis, held in (row.get("params") or {}).items():
+            if held is not None:
+                seen.setdefault(axis, set()).add(str(held) if isinstance(held, (list, dict)) else held)
     found = [axis for axis in swept if len(seen.get(axis, ())) > 1]
     found += [axis for axis in seen if axis not in found and axis not in NO_AXIS and len(seen[axis]) > 1]
     return [axis for axis in found if axis == line(axis, 40)]

@@ -54,11 +54,11 @@ def _axes(every: list[Row]) -> list[str]:
 
 def _fitting(every: list[Row]) -> list[Row]:
     """Failing cases of every kind first, then the passes nearest to the bound, in the run's order."""
-    failing = [row for row in every if rows.is_failure(row)]
-    if len(failing) <= LINES * 3 // 4:
-        others = [row for row in every if not rows.is_failure(row)]
-        kept = {id(row) for row in [*failing, *choose.most_telling(others, LINES - len(failing))]}
-        return [row for row in every if id(row) in kept]
+    failing = [rows.is_failure(row) for row in every]
+    if sum(failing) <= LINES * 3 // 4:
+        others = [row for row, bad in zip(every, failing, strict=True) if not bad]
+        kept = {id(row) for row in choose.most_telling(others, LINES - sum(failing))}
+        return [row for row, bad in zip(every, failing, strict=True) if bad or id(row) in kept]
     return choose.most_telling(every, LINES)
 
 

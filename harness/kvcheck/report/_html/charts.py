@@ -19,6 +19,9 @@ NAMED_FLIPS = 3
 LISTED = 150
 """Points that a table lists."""
 
+DRAWN = 300
+"""Points of one kind that are drawn one by one."""
+
 TALL = {"verdict": 34, "match": 130, "ratio": 130}
 
 
@@ -43,33 +46,32 @@ def _figure(of: Series, name: str) -> str:
 
 
 def _drawn(of: Series) -> Any:
-    with svg.settings():
-        from matplotlib.ticker import FixedLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, NullLocator
 
-        panels = [name for name in TALL if name == "verdict" or any(getattr(point, name) is not None for point in of.points)]
-        height = sum(TALL[name] for name in panels) + 22 * (len(panels) - 1) + 62
-        figure = svg.figure(height)
-        ratios = {"height_ratios": [TALL[name] for name in panels], "hspace": 0.3 if len(panels) < 3 else 0.28}
-        box = dict(left=50 / svg.WIDTH, right=1 - 12 / svg.WIDTH, top=1 - 20 / height, bottom=40 / height)
-        made = figure.subplots(len(panels), 1, sharex=True, squeeze=False, gridspec_kw={**ratios, **box})[:, 0]
-        for axes, panel in zip(made, panels, strict=True):
-            _plain(axes)
-            {"verdict": _verdicts, "match": _match, "ratio": _ratio}[panel](axes, of)
-            for flip in of.flips:
-                edge = 1.1 if len(of.flips) < 5 else 0.7
-                axes.axvspan(*flip, facecolor=sentinel("link"), edgecolor=sentinel("link"), linewidth=edge, alpha=0.45, zorder=0.5)
-        _name_flips(made[0], of)
-        low, high = of.points[0].at, of.points[-1].at
-        wide = low >= 0 and high > 24 * max(low, 1)
-        if wide:
-            made[-1].set_xscale("symlog" if low == 0 else "log", base=2)
-        ticks = _ticks(low, high, wide)
-        made[-1].xaxis.set_major_locator(FixedLocator(ticks))
-        made[-1].xaxis.set_minor_locator(NullLocator())
-        made[-1].set_xticklabels([_thousands(tick) for tick in ticks])
-        pad = 1.15 if wide else 0.03 * (high - low) or 1
-        made[-1].set_xlim(*((max(low, 1) / pad if low else 0, high * pad) if wide else (low - pad, high + pad)))
-        made[-1].set_xlabel(of.axis, color=sentinel("soft"))
+    panels = [name for name in TALL if name == "verdict" or any(getattr(point, name) is not None for point in of.points)]
+    height = sum(TALL[name] for name in panels) + 22 * (len(panels) - 1) + 62
+    figure = svg.figure(height)
+    ratios = {"height_ratios": [TALL[name] for name in panels], "hspace": 0.3 if len(panels) < 3 else 0.28}
+    box = dict(left=50 / svg.WIDTH, right=1 - 12 / svg.WIDTH, top=1 - 20 / height, bottom=40 / height)
+    made = figure.subplots(len(panels), 1, sharex=True, squeeze=False, gridspec_kw={**ratios, **box})[:, 0]
+    for axes, panel in zip(made, panels, strict=True):
+        _plain(axes)
+        {"verdict": _verdicts, "match": _match, "ratio": _ratio}[panel](axes, of)
+        for flip in of.flips:
+            edge = 1.1 if len(of.flips) < 5 else 0.7
+            axes.axvspan(*flip, facecolor=sentinel("link"), edgecolor=sentinel("link"), linewidth=edge, alpha=0.45, zorder=0.5)
+    _name_flips(made[0], of)
+    low, high = of.points[0].at, of.points[-1].at
+    wide = low >= 0 and high > 24 * max(low, 1)
+    if wide:
+        made[-1].set_xscale("symlog" if low == 0 else "log", base=2)
+    ticks = _ticks(low, high, wide)
+    made[-1].xaxis.set_major_locator(FixedLocator(ticks))
+    made[-1].xaxis.set_minor_locator(NullLocator())
+    made[-1].set_xticklabels([_thousands(tick) for tick in ticks])
+    pad = 1.15 if wide else 0.03 * (high - low) or 1
+    made[-1].set_xlim(*((max(low, 1) / pad if low else 0, high * pad) if wide else (low - pad, high + pad)))
+    made[-1].set_xlabel(of.axis, color=sentinel("soft"))
     return figure
 
 
@@ -140,6 +142,9 @@ def _says(axes: Any, words: str) -> None:
 
 
 def _marks(axes: Any, kind: str, x: list[int], y: list[float]) -> None:
+    if len(x) > DRAWN:  # marks that would lie on each other are one
+        spots = {(f"{across:.2g}", f"{up:.2g}"): (across, up) for across, up in zip(x, y, strict=True)}
+        x, y = (list(side) for side in zip(*spots.values(), strict=True))
     marker, size = MARKERS[kind]
     hollow = {"markerfacecolor": "none", "markeredgewidth": 1.5} if kind == "pass" else {"markeredgewidth": 1.8}
     axes.plot(

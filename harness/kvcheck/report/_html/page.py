@@ -7,7 +7,7 @@ import hashlib
 from importlib import resources
 from typing import Any
 
-from kvcheck.report._html import palette
+from kvcheck.report._html import palette, svg
 from kvcheck.report._html.cases import cases
 from kvcheck.report._html.charts import charts
 from kvcheck.report._html.heat import heat
@@ -29,9 +29,10 @@ LINKS = (
 
 def page(run: dict[str, Any]) -> str:
     """The whole document."""
-    drawn = charts(run)
+    with svg.settings():
+        drawn, pictures = charts(run), wrong(run)
     along = section("swept", "Along the swept axis", drawn) if drawn else ""
-    parts = [summary(run), heat(run), along, wrong(run), cases(run), machine(run)]
+    parts = [summary(run), heat(run), along, pictures, cases(run), machine(run)]
     script = _file("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (

@@ -21,30 +21,29 @@ def drawn(pages: Pages) -> Any:
     """The figure: pages line by line, as text is read."""
     width = _width(pages)
     lines = -(-pages.pool // width)
-    with svg.settings():
-        height = CELL * lines + 52
-        figure = svg.figure(height)
-        left = 16 + 6.4 * len(str(width * (lines - 1)))
-        axes = figure.add_axes((left / svg.WIDTH, 40 / height, 1 - (left + 14) / svg.WIDTH, (height - 48) / height))
-        whole = Run(0, pages.pool - 1, pages.pool)
-        bars = Bars(axes)
-        for role, runs in (("faint", [whole]), ("used", pages.used), ("fail", pages.wrong)):
-            for run in runs:
-                _fill(bars, width, run, role)
-        bars.draw()
-        if width <= 64:
-            axes.vlines(range(1, width), 0, lines, color=sentinel("card"), linewidth=0.8)
-        axes.hlines(range(lines + 1), 0, width, color=sentinel("card"), linewidth=1.4)
-        axes.set_xlim(0, width)
-        axes.set_ylim(lines, 0)
-        step = -(-lines // 6)
-        axes.set_yticks([line + 0.5 for line in range(0, lines, step)], [str(line * width) for line in range(0, lines, step)])
-        ticks = sorted({0, width // 2, width - 1}) if width > 1 else [0]
-        axes.set_xticks([tick + 0.5 for tick in ticks], [f"+{tick}" for tick in ticks])
-        for side in axes.spines.values():
-            side.set_visible(False)
-        axes.tick_params(length=0, labelcolor=sentinel("soft"), labelsize=10)
-        axes.set_xlabel(f"page id (a line: {width} pages of {some(pages.size, 'token')})", color=sentinel("soft"))
+    height = CELL * lines + 52
+    figure = svg.figure(height)
+    left = 16 + 6.4 * len(str(width * (lines - 1)))
+    axes = figure.add_axes((left / svg.WIDTH, 40 / height, 1 - (left + 14) / svg.WIDTH, (height - 48) / height))
+    whole = Run(0, pages.pool - 1, pages.pool)
+    bars = Bars(axes)
+    for role, runs in (("faint", [whole]), ("used", pages.used), ("fail", pages.wrong)):
+        for run in runs:
+            _fill(bars, width, run, role)
+    bars.draw()
+    if width <= 64:
+        axes.vlines(range(1, width), 0, lines, color=sentinel("card"), linewidth=0.8)
+    axes.hlines(range(lines + 1), 0, width, color=sentinel("card"), linewidth=1.4)
+    axes.set_xlim(0, width)
+    axes.set_ylim(lines, 0)
+    step = -(-lines // 6)
+    axes.set_yticks([line + 0.5 for line in range(0, lines, step)], [str(line * width) for line in range(0, lines, step)])
+    ticks = sorted({0, width // 2, width - 1}) if width > 1 else [0]
+    axes.set_xticks([tick + 0.5 for tick in ticks], [f"+{tick}" for tick in ticks])
+    for side in axes.spines.values():
+        side.set_visible(False)
+    axes.tick_params(length=0, labelcolor=sentinel("soft"), labelsize=10)
+    axes.set_xlabel(f"page id (a line: {width} pages of {some(pages.size, 'token')})", color=sentinel("soft"))
     return figure
 
 

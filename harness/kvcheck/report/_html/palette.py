@@ -5,13 +5,13 @@ from __future__ import annotations
 LIGHT = {
     "page": "#faf9f6", "card": "#ffffff", "ink": "#1c2530", "soft": "#55606f", "line": "#d9d6ce", "faint": "#efede7", "link": "#1b5a93",
     "pass": "#12647f", "pass-tint": "#d8eaf0", "fail": "#ad3a12", "fail-tint": "#fbe6dc", "fail-more": "#f4c3ab", "fail-most": "#e88f69",
-    "broken": "#74338b", "broken-tint": "#efe1f4", "unjudged": "#66707d", "unjudged-tint": "#e9ebee", "used": "#a9cbd8", "on": "#ffffff",
+    "broken": "#4d1560", "broken-tint": "#efe1f4", "unjudged": "#5c6572", "unjudged-tint": "#e9ebee", "used": "#a9cbd8", "on": "#ffffff",
 }  # fmt: skip
 
 DARK = {
     "page": "#12161c", "card": "#1a2028", "ink": "#e6eaef", "soft": "#a2adba", "line": "#38424e", "faint": "#232b35", "link": "#8cc0ee",
     "pass": "#69bdd8", "pass-tint": "#173743", "fail": "#f58b62", "fail-tint": "#45241a", "fail-more": "#6b311d", "fail-most": "#8f3d1f",
-    "broken": "#cf98e2", "broken-tint": "#3b2247", "unjudged": "#9aa6b4", "unjudged-tint": "#29313b", "used": "#2e5a6b", "on": "#12161c",
+    "broken": "#f1d7fa", "broken-tint": "#3b2247", "unjudged": "#9aa6b4", "unjudged-tint": "#29313b", "used": "#2e5a6b", "on": "#12161c",
 }  # fmt: skip
 
 KINDS = ("pass", "fail", "broken", "unjudged")

@@ -20,37 +20,36 @@ BOUNDARIES = 72
 def drawn(spread: Spread) -> Any:
     """The figure."""
     lines = spread.lines[:DRAWN]
-    with svg.settings():
-        from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import MaxNLocator
 
-        step = 26 if len(lines) <= 6 else 18
-        height = step * len(lines) + 54
-        figure = svg.figure(height)
-        left = 16 + 6.2 * max(len(_label(spread, line)) for line in lines)
-        axes = figure.add_axes((left / svg.WIDTH, 40 / height, 1 - (left + 14) / svg.WIDTH, (height - 50) / height))
-        end, bars = _end(spread), Bars(axes)
-        for at, line in enumerate(lines):
-            for run in line.inside if line.inside is not None else []:
-                bars.add("used", run.first, min(run.last, end) + 1, at - 0.36, at + 0.36)
-            for run in line.wrong:
-                if run.first <= end:
-                    bars.add("fail", run.first, min(run.last, end) + 1, at - 0.36, at + 0.36, run.share)
-        bars.draw(outlined="fail")
-        if spread.pages and spread.pages.size > 1 and end / spread.pages.size <= BOUNDARIES:
-            for boundary in range(0, end + 2, spread.pages.size):
-                axes.axvline(boundary, color=sentinel("ink"), linewidth=0.6, alpha=0.45)
-        axes.set_xlim(-0.004 * end, (end + 1) * 1.012)
-        axes.set_ylim(len(lines) - 0.4, -0.6)
-        axes.set_yticks(range(len(lines)), [_label(spread, line) for line in lines])
-        for side in ("top", "right", "left"):
-            axes.spines[side].set_visible(False)
-        axes.spines["bottom"].set_color(sentinel("line"))
-        axes.tick_params(axis="y", length=0, labelcolor=sentinel("ink"), labelsize=10)
-        axes.tick_params(axis="x", color=sentinel("line"), labelcolor=sentinel("soft"), labelsize=10)
-        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-        size = spread.pages and spread.pages.size
-        pages = f" (lines: pages of {size})" if size and size > 1 and end / size <= BOUNDARIES else ""
-        axes.set_xlabel(spread.across + pages, color=sentinel("soft"))
+    step = 26 if len(lines) <= 6 else 18
+    height = step * len(lines) + 54
+    figure = svg.figure(height)
+    left = 16 + 6.2 * max(len(_label(spread, line)) for line in lines)
+    axes = figure.add_axes((left / svg.WIDTH, 40 / height, 1 - (left + 14) / svg.WIDTH, (height - 50) / height))
+    end, bars = _end(spread), Bars(axes)
+    for at, line in enumerate(lines):
+        for run in line.inside if line.inside is not None else []:
+            bars.add("used", run.first, min(run.last, end) + 1, at - 0.36, at + 0.36)
+        for run in line.wrong:
+            if run.first <= end:
+                bars.add("fail", run.first, min(run.last, end) + 1, at - 0.36, at + 0.36, run.share)
+    bars.draw(outlined="fail")
+    if spread.pages and spread.pages.size > 1 and end / spread.pages.size <= BOUNDARIES:
+        for boundary in range(0, end + 2, spread.pages.size):
+            axes.axvline(boundary, color=sentinel("ink"), linewidth=0.6, alpha=0.45)
+    axes.set_xlim(-0.004 * end, (end + 1) * 1.012)
+    axes.set_ylim(len(lines) - 0.4, -0.6)
+    axes.set_yticks(range(len(lines)), [_label(spread, line) for line in lines])
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(sentinel("line"))
+    axes.tick_params(axis="y", length=0, labelcolor=sentinel("ink"), labelsize=10)
+    axes.tick_params(axis="x", color=sentinel("line"), labelcolor=sentinel("soft"), labelsize=10)
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    size = spread.pages and spread.pages.size
+    pages = f" (lines: pages of {size})" if size and size > 1 and end / size <= BOUNDARIES else ""
+    axes.set_xlabel(spread.across + pages, color=sentinel("soft"))
     return figure
 
 

@@ -49,14 +49,13 @@ def inline(drawn: Any, name: str, title: str, description: str) -> str:
     """The figure as an `<svg>` element.
 
     Args:
-        drawn: the figure; its colours are `palette.sentinel`s.
+        drawn: the figure, made under `settings` as this call is; its colours are `palette.sentinel`s.
         name: begins the ids, unique in the page.
         title: what it is, for screen readers.
         description: what it shows.
     """
     out = io.BytesIO()
-    with settings():
-        drawn.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    drawn.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     root = ElementTree.fromstring(out.getvalue())
     named = _Names(name)
     content = "".join(_element(child, named) for child in root)

@@ -12,7 +12,7 @@ from kvcheck.report.words.clean import line
 
 Row = dict[str, Any]
 
-MOST = 6
+MOST = 4
 """Series that are drawn."""
 
 

@@ -12,7 +12,7 @@ from kvcheck.report.words.numbers import count, some
 
 Row = dict[str, Any]
 
-SHOWN = 10
+SHOWN = 8
 """Failing cases to choose from."""
 
 
