@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -105,7 +106,8 @@ def case_file(found: Shrunk, mask: bool = True) -> str:
 def _command(found: Shrunk, case: Case, file: Path, options: Options) -> str:
     """The command that runs one of the two cases of the file."""
     sets = [word for axis in found.axes for word in ("--set", f"{axis}={spell(case.params.get(axis))}")]
-    return options.again(str(file), case.provider, sets)
+    plain = dataclasses.replace(options, sets=(), seed=None, repeat=None, fresh=None, precision=None)  # those are in the file
+    return plain.again(str(file), case.provider, sets)
 
 
 def _cut(side: dict[str, Any] | None) -> dict[str, Any] | None:
