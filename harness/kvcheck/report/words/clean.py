@@ -30,6 +30,8 @@ def clean(text: Any) -> str:
 def line(text: Any, limit: int = 300) -> str:
     """Cleaned text on one line, white space collapsed, cut at a limit."""
     whole = str(text)
+    if len(whole) <= limit and whole.isprintable() and "  " not in whole and whole.strip(" ") == whole:
+        return whole  # most texts are a line already
     text = " ".join(clean(whole[: limit * SLACK]).split())
     if len(text) <= limit and len(whole) <= limit * SLACK:
         return text
