@@ -55,7 +55,7 @@ def target(request: Request, options: BisectOptions) -> GitTarget:
     image = (find_engine(where.engine), where.images[0], _maker(where, options)) if where.images else None
     build = Build(request.build, request.build_timeout, image)
     try:
-        return GitTarget(request.folder, request.good, request.bad, providers, options.find, request.paths, build)
+        return GitTarget(request.folder, request.good, request.bad, providers, options.find, request.paths, build, options.run.cases)
     except RangeError as error:
         raise UsageError(str(error)) from error
 

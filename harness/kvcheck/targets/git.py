@@ -54,6 +54,7 @@ class GitTarget:
         find: regression, where good is the older end, or fix.
         paths: only commits that touch these are tried; empty: all.
         build: what comes before the cases.
+        cases: as typed, for the command that goes on inside a merge.
 
     Raises:
         RangeError: no such repository; a provider list without `{tree}`, which would run the same kernel at every commit.
@@ -70,12 +71,13 @@ class GitTarget:
         find: str = "regression",
         paths: Sequence[str] = (),
         build: Build | None = None,
+        cases: Sequence[str] = (),
     ) -> None:
         self._history = History(folder)
         self._ends = (good, bad) if find == "regression" else (bad, good)
         self._names = ("--good", "--bad") if find == "regression" else ("--bad", "--good")
         self._providers, self._paths, self._build = tuple(providers), tuple(paths), build or Build()
-        self._find = find
+        self._find, self._cases = find, tuple(cases) or ("<CASE>",)
         self._notes: list[str] = []
         self._folder: Path | None = None
         self._own: Path | None = None
@@ -141,7 +143,7 @@ class GitTarget:
         if len(changed.parents) < 2:
             return ()
         older, newer = ("--good", "--bad") if self._find == "regression" else ("--bad", "--good")
-        words = ["bisect", "git", str(self._history.folder), older, changed.parents[0], newer, changed.parents[1], "<CASE>"]
+        words = ["bisect", "git", str(self._history.folder), older, changed.parents[0], newer, changed.parents[1], *self._cases]
         words += [word for provider in self._providers for word in ("--provider", provider)]
         return (words + (["--find", "fix"] if self._find == "fix" else []),)
 
@@ -172,9 +174,7 @@ class GitTarget:
             return twin
         base = history.parted(first, last)
         if base:
-            self._notes.append(
-                f"{self._ends[0]} is on another branch than {self._ends[1]}; {base[:12]}, where they parted, stands in for it"
-            )
+            self._notes.append(f"{self._ends[0]} and {self._ends[1]} parted at {base[:12]}, which stands in for {self._ends[0]}")
             return base
         raise RangeError(
             f"{self._names[0]} {self._ends[0]} shares no commit with {self._names[1]} {self._ends[1]}, and no commit there has the same"
