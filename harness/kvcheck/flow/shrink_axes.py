@@ -98,7 +98,7 @@ def steps(op: str, point: Point) -> Iterator[Point]:
         value = point.get(axis.name)
         if axis.type == "lengths":
             yield from requests.steps(point, axis)
-        elif axis.type == "int" and isinstance(value, int):
+        elif axis.type == "int" and isinstance(value, int) and not (axis.name == "batch" and "context_len" in known):
             size = axis.multiple_of or 1
             near = {value - size, value + size, value * 2, 1 << max(value - 1, 1).bit_length() >> 1}
             yield from ({**point, axis.name: number} for number in sorted(near) if number != value)
