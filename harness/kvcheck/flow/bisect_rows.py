@@ -69,12 +69,6 @@ def identity(row: dict[str, Any]) -> tuple[str, str, str]:
     return row["verdict"], line(row.get("output") or where.get("output") or "", 80), line(check, 80)
 
 
-def told(how: tuple[str, ...]) -> str:
-    """An identity in words."""
-    verdict, output, check = how
-    return verdict + (f" of {output}" if output else "") + (f" ({check})" if check else "")
-
-
 def _not_the_kernel(verdict: str, message: str, phase: str | None) -> str | None:
     if verdict not in ("crash", "timeout"):
         return None

@@ -112,7 +112,7 @@ def run_once(place: Place, options: BisectOptions, device: Mapping[str, Any] | N
         rows = {probe: future.result() for probe, future in futures.items()}
     evidence = {probe: bisect_rows.result(row) for probe, row in rows.items()}
     extra = tuple(place.facts.get("_words", ()))
-    rows = {probe: _row(row, cases[probe], options, extra) for probe, row in rows.items()}
+    rows = {probe: _row(row, cases[probe], _provider(probe, cases[probe]), options, extra) for probe, row in rows.items()}
     first = next(iter(cases.values()))
     environment["kvcheck"] = kvcheck.__version__
     return Ran(evidence, rows, environment, started, time.monotonic() - begun, first.id.partition("[")[0], first.seed)
@@ -134,7 +134,7 @@ def flips(place: Place, options: BisectOptions, failing: Iterable[str]) -> list[
     """
     if options.run.only or not options.run.thresholds:
         return []
-    wanted = {case.provider for probe, case in cases_of(options, place.providers).items() if probe in set(failing)}
+    wanted = {case.provider: _provider(probe, case) for probe, case in cases_of(options, place.providers).items() if probe in set(failing)}
     names = {probe.partition("[")[0] for probe in failing}
     files = load_all(options.run.cases, options.overrides(place.providers or options.run.providers))
     searches = [search for file in files if file.threshold and file.name in names for search in threshold.plan(file)]
@@ -147,7 +147,7 @@ def flips(place: Place, options: BisectOptions, failing: Iterable[str]) -> list[
         def judge(cases: Sequence[Case]) -> list[dict[str, Any]]:
             return [future.result() for future in [executor.submit(case) for case in cases]]
 
-        return [threshold.find(search, judge)[0] for search in searches]
+        return [{**threshold.find(search, judge)[0], "provider": wanted[search.provider]} for search in searches]
 
 
 def write(ran: Ran, options: BisectOptions, folder: Path) -> None:
@@ -211,8 +211,9 @@ def _launcher(place: Place, options: BisectOptions, scratch: Path) -> Launcher:
     return ProcessLauncher(python, zipapp.build(scratch), neutral)
 
 
-def _row(row: dict[str, Any], case: Case, options: BisectOptions, extra: tuple[str, ...]) -> dict[str, Any]:
-    again = options.run.again(case.case_file, case.provider, ["--only", case.id, *extra])
+def _row(row: dict[str, Any], case: Case, provider: str, options: BisectOptions, extra: tuple[str, ...]) -> dict[str, Any]:
+    """A row as run.json has it; repeated with the provider as it was typed, since what stands in for it may be gone by then."""
+    again = options.run.again(case.case_file, provider if provider in options.run.providers else case.provider, ["--only", case.id, *extra])
     row = {"diagnosis": [], **row, "repro": again}
     return {key: row[key] for key in ROW_KEYS if key in row}
 
@@ -223,6 +224,11 @@ def _translated(text: str, named: Mapping[str, str]) -> str:
         if text.endswith(f"]@{typed}"):
             return f"{text.removesuffix(typed)}{there}"
     return text
+
+
+def _provider(probe: str, case: Case) -> str:
+    """A provider as a probe has it: as typed, or its place in the list."""
+    return probe[len(case.id) + 1 :]
 
 
 def _name(provider: str, number: int, given: bool) -> str:

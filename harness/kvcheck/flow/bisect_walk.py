@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from kvcheck.flow import bisect_rows, bisect_state, bisect_steps
+from kvcheck.flow import bisect_state, bisect_steps
 from kvcheck.flow.bisect_options import BisectOptions
 from kvcheck.flow.bisect_state import State, evidence
 from kvcheck.flow.options import UsageError
 from kvcheck.report import bisect as words
+from kvcheck.report.words.bisected import told
 from kvcheck.search.bisect_evidence import BAD, FAIL, UNKNOWN, Answer, Evidence, Sought, failures, says_nothing, silent, weigh
 from kvcheck.search.bisect_found import AGAIN, Question
 from kvcheck.targets.base import Place, Target
@@ -105,7 +106,7 @@ class Walk:
         elif all(map(says_nothing, runs)):
             step.update(kind=UNKNOWN, reason=next((r.reason for run in runs for r in run.values() if r.reason), ""))
         self._state.finish(step)
-        self._say(words.answered(step, [bisect_rows.told(how) for _, how in failures(runs)]))
+        self._say(words.answered(step, [told(how) for _, how in failures(runs)]))
         return runs
 
     def _keep(self, step: dict[str, Any], ran: bisect_steps.Ran, number: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kvcheck.report.words.clean import line
@@ -130,10 +130,10 @@ def conclusion(data: dict[str, Any], name: Callable[[int], str], quote: Quote) -
     return f"The boundary is not confirmed: {' and '.join(silent)} gave no answer when run again. The search had come to this: {both}."
 
 
-def told(identity: list[str]) -> str:
+def told(identity: Sequence[str]) -> str:
     """A failure's identity in words."""
     verdict, output, check = [*identity, "", ""][:3]
-    return line(verdict + (f" of {output}" if output else "") + (f", {check}" if check else ""), 200)
+    return line(verdict + (f" of {output}" if output else "") + (f" ({check})" if check and check != output else ""), 200)
 
 
 def confidence(data: dict[str, Any]) -> str | None:
