@@ -75,10 +75,12 @@
     });
     kind.addEventListener("change", search);
     for (const link of every("a[data-find]"))
-      link.addEventListener("click", () => {
+      link.addEventListener("click", (event) => {
+        event.preventDefault(); // following the link would take the focus away from the search
         find.value = link.dataset.find;
         kind.value = "";
         search();
+        byId("cases").scrollIntoView();
         find.focus({ preventScroll: true });
       });
     search();
