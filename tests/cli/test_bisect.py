@@ -338,6 +338,7 @@ def test_answers_to_other_cases_are_not_taken(double):
     data = json.loads(state.read_text())
     state.write_text(json.dumps({**data, "result": None}))
     done = double.run("--resume")
+    assert "--only" in data["words"] and "--only" not in done.data["words"] and "--resume" not in done.data["words"]
     assert "of another kvcheck, are kept in steps/ and were not used" in done.out
     assert double.log("place").count("n04") == 2
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -11,18 +9,17 @@ from typing import Annotated
 
 import typer
 
+from kvcheck.cli import bisect_git, bisect_images, bisect_wheels
 from kvcheck.cli.common import command
-
-TARGETS = ("images", "git", "wheels")
 
 app = typer.Typer(
     help="Walks a range of container images, commits or package versions to the change that brought a fault in.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-for _name in TARGETS:
-    if importlib.util.find_spec(f"kvcheck.cli.bisect_{_name}"):
-        app.command(_name)(getattr(importlib.import_module(f"kvcheck.cli.bisect_{_name}"), _name))
+app.command("images")(bisect_images.images)
+app.command("git")(bisect_git.git)
+app.command("wheels")(bisect_wheels.wheels)
 
 Folder = Annotated[Path, typer.Argument(metavar="OUT", help="Folder of a bisect that was begun.", show_default=False)]
 

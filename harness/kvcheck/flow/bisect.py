@@ -131,6 +131,9 @@ def _resumed(target: Target, options: BisectOptions, folder: Path) -> State:
     if stale and not state.data["result"]:
         state.data["notes"] = [note for note in state.data["notes"] if note != STALE] + [STALE]
     state.data["runs"] = options.runs
+    words = bisect_state.plain_words(options.run.words)
+    if words != bisect_state.plain_words(state.data["words"]):
+        state.data.update(words=words, cwd=str(Path.cwd()))
     _open(target, folder)
     restore = getattr(target, "restore", None)
     if restore:

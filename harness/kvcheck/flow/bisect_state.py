@@ -242,20 +242,24 @@ def now() -> str:
 
 def resume_words(data: dict[str, Any], folder: Path) -> list[str]:
     """The command line that goes on with a bisect: the one it began with, its own --out and --resume instead of any that it had."""
-    words: list[str] = list(data["words"])
-    rest = words[2:]
-    end = rest.index("--") if "--" in rest else len(rest)
-    options, behind = rest[:end], rest[end:]
+    words = plain_words(data["words"])
+    end = words.index("--") if "--" in words else len(words)
+    return [*words[:end], "--out", str(folder.resolve()), "--resume", *words[end:]]
+
+
+def plain_words(words: Sequence[str]) -> list[str]:
+    """A command line without where it works and how far it was: no --out, --resume, --dry-run."""
+    end = list(words).index("--") if "--" in words else len(words)
     kept: list[str] = []
     skip = False
-    for word in options:
+    for word in words[:end]:
         if skip:
             skip = False
         elif word == "--out":
             skip = True
         elif word not in ("--resume", "--dry-run") and not word.startswith("--out="):
             kept.append(word)
-    return [*words[:2], *kept, "--out", str(folder.resolve()), "--resume", *behind]
+    return [*kept, *words[end:]]
 
 
 def _tuple(value: Any) -> Any:
