@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import glob
 import json
 import os
 import shutil
@@ -104,6 +105,39 @@ def test_an_empty_namespace_package_is_a_problem_and_hides_nothing_in_silence(en
     assert not found["namespace"] and found["folder"] == str(environment.site / "aiter")
 
 
+def test_a_namespace_package_hides_an_editable_install_that_a_finder_would_find(environment, clone, history, tmp_path, written):
+    """A folder named as the package on the path comes before the finder of an editable install, which has the real one."""
+    finder = """import sys
+from importlib.machinery import PathFinder
+
+
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return PathFinder.find_spec(name, [{place!r}]) if name == "aiter" else None
+
+
+sys.meta_path.append(Finder)
+"""
+    environment.write({"finder_of_aiter.py": finder.format(place=str(clone.folder)), "finder.pth": "import finder_of_aiter\n"})
+    url = json.dumps({"url": f"file://{clone.folder}", "dir_info": {"editable": True}})
+    environment.metadata("amd-aiter", "0.1.0", {"direct_url.json": url})
+    found = asked(environment)["packages"]["aiter"]
+    assert (found["commit"]["sure"], found["commit"]["commit"], found["problems"]) == ("exact", history[3], [])
+    written(tmp_path / "work", {"aiter/readme.txt": ""})
+    found = asked(environment, PYTHONPATH=str(tmp_path / "work"))["packages"]["aiter"]
+    assert found["namespace"]
+    assert f"the real package in {clone.folder}/aiter is hidden by it" in found["problems"]
+
+
+def test_an_install_of_setup_py_develop_is_its_checkout(environment, clone, history, written):
+    written(clone.folder, {"amd_aiter.egg-info/PKG-INFO": "Metadata-Version: 1.0\nName: amd-aiter\nVersion: 0.1.3\n"})
+    environment.write({"amd-aiter.egg-link": f"{clone.folder}\n.", "easy-install.pth": f"{clone.folder}\n"})
+    found = asked(environment)["packages"]["aiter"]
+    assert (found["version"], found["commit"]["sure"], found["commit"]["commit"]) == ("0.1.3", "exact", history[3])
+    assert found["problems"] == []
+
+
 def test_the_copy_on_pythonpath_wins_and_the_metadata_of_the_other_is_not_its_version(environment, tmp_path, written):
     environment.write(INIT)
     environment.metadata("amd-aiter", "0.1.0")
@@ -193,6 +227,18 @@ def test_a_python_that_does_not_answer_is_said(tmp_path):
     os.chmod(broken, 0o755)
     with pytest.raises(StartError, match=r"exit status 3.*no such thing"):
         ask_python(str(broken))
+
+
+@pytest.mark.parametrize("version", ["3.7", "3.8", "3.9", "3.10", "3.12", "3.13"])
+def test_other_pythons_answer_too(version, tmp_path, written):
+    kept = sorted(glob.glob(os.path.expanduser(f"~/.pyenv/versions/{version}.*/bin/python")))
+    python = next(filter(None, [*kept, shutil.which(f"python{version}")]), None)
+    if python is None:
+        pytest.skip(f"no Python {version} on this machine")
+    written(tmp_path, {**INIT, "amd_aiter-0.1.7.dist-info/METADATA": "Name: amd-aiter\nVersion: 0.1.7\n"})
+    contents = ask_python(python, variables={"PYTHONPATH": str(tmp_path)})
+    assert contents["python"]["version"].startswith(f"{version}.")
+    assert contents["packages"]["aiter"]["version"] == "0.1.7" and len(contents["packages"]["aiter"]["files"]) == 3
 
 
 def test_what_looks_inside_is_read_by_python_3_8():

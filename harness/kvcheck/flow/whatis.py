@@ -50,7 +50,7 @@ def look(request: Request, note: Callable[[str], None] = lambda text: None) -> d
         note: told what takes long, such as a pull.
 
     Returns:
-        report: {schema, subjects: [{subject, kind, image, contents}], differences (of two), exit_code}.
+        report: {schema, subjects: [{subject, kind, image, contents}], differences (of two)}.
 
     Raises:
         UsageError: an option that cannot be.

@@ -5,6 +5,7 @@ pip is asked, never an index itself: addresses, logins, certificates, folders an
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import json
 import os
@@ -179,6 +180,8 @@ class Pip:
     def _install(self, words: Sequence[str], what: str, python: str | None = None) -> None:
         with tempfile.TemporaryDirectory(prefix="kvcheck-pip-") as folder:
             done = self._call(RUN, words, folder, TIMEOUT, python)
+        if done.returncode and os.strerror(errno.ENOSPC) in done.stderr:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # this says nothing of the version
         if done.returncode:
             raise PipError(f"pip did not install {what}: {last(done.stderr or done.stdout)}")
 
