@@ -58,7 +58,7 @@ def target(request: Request, options: BisectOptions) -> ImagesTarget:
     providers = list(dict.fromkeys(provider for file in files for provider in file.providers))
     where = request.where
     mounts = [*where.mounted(), *provider_mounts(providers)]
-    packages = [request.swap] if request.swap else []
+    look = Look(providers, [request.swap] if request.swap else [], clones, mounts)
     say = (lambda _: None) if options.run.quiet else lambda text: print(text, file=sys.stderr, flush=True)
     return ImagesTarget(
         wanted,
@@ -66,7 +66,8 @@ def target(request: Request, options: BisectOptions) -> ImagesTarget:
         Registry(request.tls_verify),
         Inside(where.engine_options or None, options.run.device, mounts, options.run.python, _once(say), tuple(where.again())),
         budget=None if request.disk is None else int(request.disk * 2**30),
-        contents=Look(providers, packages, clones, mounts, keys=not options.every),
+        contents=look,
+        collapse=look.keys and not options.every,
         swap=request.swap,
         below=functools.partial(below, cases=options.run.cases, providers=providers, clones=clones),
         say=say,

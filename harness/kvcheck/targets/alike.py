@@ -44,7 +44,9 @@ class Look:
         packages: import names of further packages to name.
         repositories: clones of packages, by import name: commits are told by them.
         mounts: what containers see of this machine.
-        keys: whether hashes of what is alike are wanted.
+
+    Attributes:
+        keys: whether two images can be told to be alike: whatever the providers take from them is known by name.
     """
 
     def __init__(
@@ -53,12 +55,11 @@ class Look:
         packages: Sequence[str] = (),
         repositories: Mapping[str, Path] | None = None,
         mounts: Sequence[Mount] = (),
-        keys: bool = True,
     ) -> None:
         self._repositories = repositories or {}
         self._mounts = mounts
         named = [imports(provider) for provider in providers]
-        self.keys = keys and all(names is not None for names in named)
+        self.keys = all(names is not None for names in named)
         self._named = {name for names in named for name in names or ()}
         self._packages = sorted({*self._named, *packages, *self._repositories})
 

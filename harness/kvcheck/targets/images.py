@@ -55,6 +55,7 @@ class ImagesTarget:
         inside: how agents run in them.
         budget: bytes of disk that pulled images may take, or None.
         contents: tells what is in a local image; None where nobody can.
+        collapse: whether images that are alike by content are to share an answer.
         swap: package that is to be exchanged between the two neighbours of the boundary, or None.
         below: of a package that differs, the commands that look inside the difference: see `deeper`.
         say: told of pulls and removals.
@@ -71,6 +72,7 @@ class ImagesTarget:
         *,
         budget: int | None = None,
         contents: Contents | None = None,
+        collapse: bool = True,
         swap: str | None = None,
         below: Callable[[Packages, Packages, tuple[str, str]], Sequence[Sequence[str]]] | None = None,
         say: Callable[[str], None] = lambda _: None,
@@ -80,6 +82,7 @@ class ImagesTarget:
         self._registry = registry
         self._inside = inside or Inside()
         self._contents = contents
+        self._collapse = collapse
         self._swap = Swap(engine, swap, self._inside.mounts) if swap else None
         self._below = below
         self._folder: Path | None = None
@@ -150,10 +153,10 @@ class ImagesTarget:
         was_here = candidate.key not in self._pulls.mine
         with self._pulls.use(found) as image:
             self._placed.append(candidate.key)
-            facts = {"image": found.reference, "digest": found.digest or image.digest or image.id, "id": image.id, "created": image.created}
+            facts: dict[str, Any] = {"digest": found.digest or image.digest, "_image": found.reference}
             if candidate.key in self._pulls.mine and was_here:
                 facts["fetched"] = _size(found)
-            packages = self._look(candidate.key, image)
+            packages = self._look(candidate.key, image) if self._collapse else None
             if packages and packages.key:
                 facts["contents_key"] = packages.key
             known = {name: value for name, value in facts.items() if value}
@@ -203,7 +206,7 @@ class ImagesTarget:
             "here already": len(self._images) - len(away),
             "bytes to pull": sum(layers.values()),
             "of these for the largest image": _gib(largest),
-            "digests": {image.label: image.digest or image.id or "unknown" for image in self._images.values()},
+            **{f"digest of {image.label}": image.digest or image.id or "unknown" for image in self._images.values()},
         }
 
     def close(self) -> None:
@@ -230,7 +233,10 @@ class ImagesTarget:
         assert self._swap is not None
         with self._pulls.use(self._images[base.key]) as image, self._pulls.use(self._images[giver.key]) as other:
             mount = self._swap.mount(image, other)
-            facts = {"image": image.reference, "laid over": f"{mount.target} of {giver.label}"}
+            facts = {
+                "laid over": f"{mount.target} of {giver.label}",
+                "_words": ["--image", image.id, "--mount", f"<{self._swap.package} of {giver.label}>:{mount.target}", *self._inside.words],
+            }
             yield Place(launcher=self._launcher(image, [mount]), facts=facts)
 
     def _known(self, key: str) -> Packages | None:

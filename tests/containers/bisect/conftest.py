@@ -31,11 +31,13 @@ class Here:
         host: 127.0.0.1:PORT.
         engine: podman.
         images: makes images in its store.
+        folder: where it keeps what it has.
     """
 
     host: str
     engine: object
     images: object
+    folder: Path
 
     def put(self, name: str, *tags: str, size: int = 0, **made) -> str:
         """Makes an image of some bytes that nothing compresses, pushes it, and takes it off this machine; its id."""
@@ -70,7 +72,7 @@ def registry(images, tmp_path_factory):
         server = subprocess.Popen([program, "serve", str(folder / "config.yml")], stdout=log, stderr=log)
     try:
         _wait(f"http://127.0.0.1:{port}/v2/", server, folder / "log")
-        yield Here(f"127.0.0.1:{port}", images.engine, images)
+        yield Here(f"127.0.0.1:{port}", images.engine, images, folder / "data")
     finally:
         server.kill()
         server.wait(10)
@@ -178,3 +180,9 @@ def history(tmp_path_factory):
         git("commit", "--quiet", "--allow-empty", "-m", f"commit {number}")
         commits.append(git("rev-parse", "HEAD"))
     return folder, commits
+
+
+@pytest.fixture(scope="session")
+def planted():
+    """The files of an image by what is planted in its kernel."""
+    return kernel
