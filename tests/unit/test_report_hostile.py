@@ -7,13 +7,15 @@ import csv as csv_reader
 import io
 import json
 import re
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvcheck.report import csv, markdown, table
+from kvcheck.flow.compare import compare
+from kvcheck.report import compared, csv, github, junit, markdown, table
 from kvcheck.report import json as json_format
 from kvcheck.report.words import error_text
 from kvcheck.report.words.clean import clean, code, fence, line
@@ -40,6 +42,8 @@ def poisoned(text):
     run = copy.deepcopy(RUN)
     for row in run["cases"]:
         row.update(message=text, dispatch=text, provider_version=text, precision=text, repro=text)
+        row.update(known={"state": "known", "verdict": text, "reason": text, "link": text}, repro_script=text)
+        row.update(diagnosis=[{"fault": text, "explains": 1, "elements": 1, "sentence": text}])
         row["id"] = f"paged_mqa[context_len={text}]"
         if row["first_bad"]:
             row["first_bad"].update(output=text, expected=text, actual=text, row=text)
@@ -63,7 +67,7 @@ def control_characters(text):
 
 def outside_code(text):
     """Markdown without its fences and code spans, the way CommonMark pairs backticks."""
-    text = re.sub(r"^(`{3,})text\n.*?\n\1$", "", text, flags=re.M | re.S)
+    text = re.sub(r"^(`{3,})\w+\n.*?\n\1$", "", text, flags=re.M | re.S)
     return re.sub(r"(?<!`)(`+)(?!`)(.*?)(?<!`)\1(?!`)", "", text)
 
 
@@ -79,20 +83,45 @@ def test_terminal_gets_no_escape_and_no_markup(text):
         assert "[/nope] :smile:" in table.render(run, terminal=True, width=160, colour=False)
 
 
+def changed(text):
+    """A comparison in which every entry that can hold foreign text does."""
+    before, after = poisoned(text), poisoned(text)
+    for run in (before, after):
+        for number, row in enumerate(run["cases"]):
+            row["id"] = f"{text}[{number}]"
+    for row in after["cases"]:
+        row.update(verdict="pass" if row["verdict"] != "pass" else "mismatch", input_fingerprint=text, known=None)
+    return compare(before, after)
+
+
+MARKDOWN = {
+    "markdown": lambda text: markdown.render(poisoned(text)),
+    "github": lambda text: github.render(poisoned(text)),
+    "compare": lambda text: compared.render(changed(text), "markdown"),
+    "compare for github": lambda text: compared.render(changed(text), "github"),
+}
+OWN = ("<details>", "</details>", "<summary>", "</summary>", "<!-- kvcheck report ", " -->")
+
+
+@pytest.mark.parametrize("form", MARKDOWN)
 @pytest.mark.parametrize("text", HOSTILE)
-def test_markdown_keeps_foreign_text_in_code(text):
-    rendered = markdown.render(poisoned(text))
+def test_markdown_keeps_foreign_text_in_code(text, form):
+    rendered = MARKDOWN[form](text)
     assert not control_characters(rendered)
     rest = outside_code(rendered)
     for alive in ("@", "#123", "<img", "`", "](", "HYPERLINK", "[bold", "octocat", "evil", "rm -rf", "gnp"):
         assert alive not in rest, alive
     assert all(heading.startswith(("## kvcheck", "### ")) for heading in re.findall(r"^#.*", rest, re.M))
+    for mine in OWN:
+        rest = rest.replace(mine, "")
+    assert "<" not in rest and "-->" not in rest
 
 
+@pytest.mark.parametrize("form", MARKDOWN)
 @pytest.mark.parametrize("text", HOSTILE)
-def test_markdown_tables_keep_their_columns(text):
-    rendered = markdown.render(poisoned(text))
-    rendered = re.sub(r"^(`{3,})text\n.*?\n\1$", "", rendered, flags=re.M | re.S)
+def test_markdown_tables_keep_their_columns(text, form):
+    rendered = MARKDOWN[form](text)
+    rendered = re.sub(r"^(`{3,})\w+\n.*?\n\1$", "", rendered, flags=re.M | re.S)
     width = None
     for row in rendered.split("\n"):
         if not row.startswith("|"):
@@ -104,14 +133,36 @@ def test_markdown_tables_keep_their_columns(text):
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_csv_is_one_harmless_row_a_case(text):
-    rendered = csv.render(poisoned(text))
+def test_a_comparison_on_a_terminal_has_no_escape(text):
+    assert not control_characters(compared.render(changed(text), "table"))
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_xml_is_well_formed_and_holds_no_markup_of_others(text):
+    for rendered in (junit.render(poisoned(text)), compared.render(changed(text), "junit")):
+        assert not control_characters(rendered)
+        root = ElementTree.fromstring(rendered)
+        assert {element.tag for element in root.iter()} <= {
+            "testsuites", "testsuite", "properties", "property", "testcase", "failure", "error", "skipped",
+        }  # fmt: skip
+        assert len(list(root.iter("testcase"))) >= len(RUN["cases"])
+
+
+CSV = {"csv": lambda text: csv.render(poisoned(text)), "compare": lambda text: compared.render(changed(text), "csv")}
+
+
+@pytest.mark.parametrize("form", CSV)
+@pytest.mark.parametrize("text", HOSTILE)
+def test_csv_is_one_harmless_row_a_case(text, form):
+    rendered = CSV[form](text)
     assert not control_characters(rendered)
     read = list(csv_reader.reader(io.StringIO(rendered)))
-    assert len(read) == len(RUN["cases"]) + 1
+    if form == "csv":
+        assert len(read) == len(RUN["cases"]) + 1
+    assert {len(row) for row in read} == {len(read[0])}
     cells = {cell for row in read for cell in row}
     assert not [
-        cell for cell in cells if cell.startswith(("=", "+", "@")) or (cell.startswith("-") and not re.match(r"-(inf|[\d.])", cell))
+        cell for cell in cells if cell.startswith(("=", "+", "@")) or (cell.startswith("-") and not re.match(r"-(inf|[\d.]|$)", cell))
     ]
 
 
@@ -134,14 +185,15 @@ def test_json_keeps_the_text_as_it_was_in_ascii(text):
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_an_error_has_four_lines_whatever_it_says(text):
+def test_an_error_has_five_lines_whatever_it_says(text):
     for row in poisoned(text)["cases"]:
         lines = error_text(row).split("\n")
-        assert len(lines) == 4
+        assert len(lines) == 5
         assert lines[0].startswith(row["verdict"].upper() + " ")
-        assert [rest[:2] for rest in lines[1:]] == ["  "] * 3
-        assert lines[2].startswith("  case ")
-        assert lines[3].startswith("  again: ")
+        assert [rest[:2] for rest in lines[1:]] == ["  "] * 4
+        assert lines[2].startswith("  explained by fault:")
+        assert lines[3].startswith("  case ")
+        assert lines[4].startswith("  again: ")
 
 
 def test_escape_sequences_go_with_what_belongs_to_them():

@@ -136,6 +136,8 @@ def _cause(cases: list[dict[str, Any]], worst: dict[str, Any] | None) -> str:
     own = diagnosis.explained(worst) if worst else None
     if not closing and not own:
         return ""
+    if own and sum(bool(row.get("diagnosis")) for row in cases) == 1:
+        closing = None  # it would say the same of the one case
     return "### Diagnosis\n\n" + "\n\n".join(text for text in (closing, own and code(own, 1000)) if text)
 
 

@@ -57,7 +57,9 @@ def _case_table(chosen: list[dict[str, Any]]) -> str:
 
 
 def _evidence(row: dict[str, Any]) -> list[str]:
-    last = "" if rows.verdict(row) == "pass" else rows.place(row) or row.get("message") or ""
+    # A case that proves nothing has a reason; where its elements differ is of no interest.
+    said = [rows.place(row), row.get("message")] if rows.is_judged(row) else [row.get("message"), rows.place(row)]
+    last = "" if rows.verdict(row) == "pass" else said[0] or said[1] or ""
     texts = [rows.shown(row), rows.ratio(row), rows.set_match(row)]
     return [*(code(text, 120, table=True) for text in texts), code(last, 120, table=True)]
 
