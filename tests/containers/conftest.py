@@ -126,7 +126,7 @@ def images(podman: Engine):
 def kvcheck(tmp_path, podman: Engine):
     """Runs a command in an empty folder, on the tests' store; `run` is run.json where --out was given."""
 
-    def call(*words, timeout=170, **env):
+    def call(*words, timeout=380, **env):
         command = [sys.executable, "-m", "kvcheck.cli.main", *map(str, words)]
         done = subprocess.run(
             command, capture_output=True, text=True, cwd=tmp_path, timeout=timeout, env={**os.environ, **env}, check=False

@@ -42,7 +42,10 @@ def topk_per_row(logits, context_lens, *, topk, next_n, out, alloc):
         out[row, :topk] = logits[row, :length].topk(topk).indices.int()
     # planted
 '''
+CPU = ("--device", "cpu", "--jobs", "1")
 PLACE = "/opt/nightly/kernel.py"
+
+pytestmark = pytest.mark.timeout(400)  # torch is imported in each container: a minute on two busy cores
 
 
 def kernel(planted: str = "") -> dict[str, str]:
@@ -66,7 +69,7 @@ def test_one_command_and_one_column_an_image(kvcheck, images, podman, mount_word
     good = images.nightly("localhost/nightly:good", kernel(), entrypoint=["/bin/false"])
     images.nightly("localhost/nightly:bad", kernel("out[:, 0] = out[:, 1]"))
     done = kvcheck(
-        "run", case, "--device", "cpu", "--image", "localhost/nightly:good", "--image", "localhost/nightly:bad", *mount_words,
+        "run", case, *CPU, "--image", "localhost/nightly:good", "--image", "localhost/nightly:bad", *mount_words,
         "--out", "o", "--no-diagnosis",
     )  # fmt: skip
     assert done.code == 1, done.err
@@ -75,7 +78,8 @@ def test_one_command_and_one_column_an_image(kvcheck, images, podman, mount_word
     assert len({(row["id"], row["provider"]) for row in rows}) == 4
     assert rows[0]["provider"] == f"{PLACE} in nightly:good"
     assert rows[0]["image"]["reference"] == "localhost/nightly:good" and rows[0]["image"]["id"] == good
-    assert "nightly:good" in done.out and "nightly:bad" in done.out
+    table = [line.split() for line in done.out.splitlines()]
+    assert ["case", "nightly:good", "nightly:bad"] in table and ["small[topk=4]", "pass", "wrong_topk"] in table, done.out
     environment = done.run["environment"]
     facts = environment["images"]["localhost/nightly:good"]
     assert facts["container"]["image"] == "localhost/nightly:good" and facts["container"]["digest"] == facts["digest"]
@@ -98,7 +102,7 @@ assert not os.access("/kvcheck/in/boot.py", os.W_OK), "what kvcheck brings is re
 open("/kvcheck/home/cache", "a").write("x")
 """.strip()
     images.nightly("localhost/facts:1", kernel(planted), env={"NIGHTLY": "2026-04-08"}, user="2000")
-    words = ("run", case, "--device", "cpu", "--image", "localhost/facts:1", *mount_words, "--no-diagnosis", "--out")
+    words = ("run", case, *CPU, "--image", "localhost/facts:1", *mount_words, "--no-diagnosis", "--out")
     done = kvcheck(*words, "o", KVCHECK_USERS="1")
     assert done.code == 0, done.run["cases"][0]["message"] if done.run else done.err
     row = done.run["cases"][0]
@@ -110,20 +114,32 @@ open("/kvcheck/home/cache", "a").write("x")
 def test_an_image_that_is_not_to_be_had_costs_its_own_rows_alone(kvcheck, images, mount_words, case):
     images.nightly("localhost/nightly:good", kernel())
     missing = "127.0.0.1:1/nightly:gone"
-    done = kvcheck("run", case, "--device", "cpu", "--image", missing, "--image", "localhost/nightly:good", *mount_words, "--out", "o")
+    done = kvcheck("run", case, *CPU, "--image", missing, "--image", "localhost/nightly:good", *mount_words, "--out", "o")
     assert done.code == 3, done.err
     rows = done.run["cases"]
     assert [row["verdict"] for row in rows] == ["harness_error", "harness_error", "pass", "pass"]
     assert "could not fetch 127.0.0.1:1/nightly:gone" in rows[0]["message"] and "connection refused" in rows[0]["message"]
-    assert rows[0]["image"] == {"reference": missing, "digest": None, "id": None}
-    alone = kvcheck("run", case, "--device", "cpu", "--image", missing, "--out", "p")
+    assert rows[0]["image"] == {"reference": missing, "digest": None, "id": None, "created": None, "label": "nightly:gone"}
+    alone = kvcheck("run", case, *CPU, "--image", missing, "--out", "p")
     assert alone.code == 3 and "could not fetch" in alone.err and not alone.run
 
 
+def test_a_threshold_in_each_image(kvcheck, images, mount_words, case):
+    images.nightly("localhost/nightly:past", kernel("out[context_lens.repeat_interleave(next_n) > 100, 0] = 0"))
+    words = ("--axis", "context_len", "--range", "90", "120", "--set", "topk=4", "--no-diagnosis", "--out", "o")
+    pair = ("--image", "localhost/nightly:past", "--image", "127.0.0.1:1/nightly:gone")
+    done = kvcheck("threshold", case, *CPU, *pair, *mount_words, *words)
+    assert done.code == 1, done.err
+    (entry,) = done.run["thresholds"]
+    assert entry["provider"] == f"{PLACE} in nightly:past" and entry["image"]["label"] == "nightly:past"
+    assert [(flip["last_pass"], flip["first_fail"]) for flip in entry["flips"]] == [(100, 101)], done.out
+    assert [row["verdict"] for row in done.run["cases"] if row["image"]["label"] == "nightly:gone"] == ["harness_error"]
+
+
 def test_an_image_without_torch_says_what_was_tried(kvcheck, images, case):
-    done = kvcheck("run", case, "--device", "cpu", "--image", images.base(), "--out", "o")
+    done = kvcheck("run", case, *CPU, "--image", images.base(), "--out", "o")
     assert done.code == 3
-    assert "no Python there imports torch" in done.err and "/usr/bin/python3: ModuleNotFoundError: No module named 'torch'" in done.err
+    assert "no Python there imports torch" in done.err and "/usr/bin/python3: ModuleNotFoundError: it has no torch" in done.err
 
 
 def test_an_older_python_is_refused_with_its_version(kvcheck, images, case):
@@ -132,14 +148,14 @@ def test_an_older_python_is_refused_with_its_version(kvcheck, images, case):
         pytest.skip("no Python older than 3.10 on this machine to mount")
     image = images.empty("localhost/old:1", path=f"{old.parent}:/usr/local/bin:/bin")
     mounts = ("--mount", old.parents[1], "--mount", "/usr:/usr")
-    done = kvcheck("run", case, "--device", "cpu", "--image", image, *mounts, "--out", "o")
+    done = kvcheck("run", case, *CPU, "--image", image, *mounts, "--out", "o")
     assert done.code == 3
     assert re.search(rf"{old}: AssertionError: Python 3\.[6789] is older than 3\.10", done.err), done.err
 
 
 def start(tmp_path, mount_words, image, out):
     """kvcheck in the background, its scratch folders below tmp_path/OUT.tmp."""
-    words = ["run", "small.yaml", "--device", "cpu", "--set", "topk=4", "--image", image, *mount_words, "--no-diagnosis", "--out", out]
+    words = ["run", "small.yaml", *CPU, "--set", "topk=4", "--image", image, *mount_words, "--no-diagnosis", "--out", out]
     scratch = tmp_path / f"{out}.tmp"
     scratch.mkdir()
     with open(tmp_path / f"{out}.log", "w") as log:

@@ -84,10 +84,12 @@ class ContainerLauncher:
         self._folder = folder / "containers"
         for name in ("in", "out", "home", "tmp"):
             (self._folder / name).mkdir(parents=True, exist_ok=True)
-        for name in ("out", "home", "tmp"):  # for whoever the image's user is; the scratch folder above is the user's alone
-            (self._folder / name).chmod(0o1777)
+        # For whoever the image's user is, whatever the umask; the scratch folder above is the user's alone.
+        for name, mode in (("in", 0o755), ("out", 0o1777), ("home", 0o1777), ("tmp", 0o1777)):
+            (self._folder / name).chmod(mode)
         self._archive = zipapp.build(self._folder / "in").name
-        (self._folder / "in" / "boot.py").write_bytes(boot_source())
+        self._bring(self._archive, None)
+        self._bring("boot.py", boot_source())
         self._mounts = [
             Mount(self._folder / "in", f"{INSIDE}/in"),
             Mount(self._folder / "out", f"{INSIDE}/out", True),
@@ -121,7 +123,7 @@ class ContainerLauncher:
             threads=self._threads,
             clear_locks=clear,
         )
-        (self._folder / "in" / f"{mark}.sh").write_text(text)
+        self._bring(f"{mark}.sh", text.encode())
         process = RemoteProcess(
             self._command(self._name(mark), f"{mark}.sh"), mark, environment=self.engine.environment(), answers=answers, heard=self._found
         )
@@ -149,6 +151,12 @@ class ContainerLauncher:
             argv = ["/bin/sh", "-c", f"rm -rf {INSIDE}/scratch/home/* {INSIDE}/scratch/home/.[!.]* {INSIDE}/scratch/out/*"]
             self.engine.call(*self.engine.command(self.image.id, argv, mounts=[mount], devices=["--user=0"], stdin=False)[1:])
             shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _bring(self, name: str, data: bytes | None) -> None:
+        path = self._folder / "in" / name
+        if data is not None:
+            path.write_bytes(data)
+        path.chmod(0o644)
 
     def _name(self, mark: str) -> str:
         return f"kvcheck-{os.getpid()}-{mark}"
