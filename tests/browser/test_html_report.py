@@ -178,7 +178,8 @@ def test_the_keyboard_reaches_everything_in_order_and_the_focus_is_seen(browser,
         browser.press("Tab")
         where = browser.value(
             "(() => { const e = document.activeElement, s = getComputedStyle(e);"
-            "return [e.tagName, (e.textContent || '').trim().slice(0, 30), parseFloat(s.outlineWidth), s.outlineStyle, e.getBoundingClientRect().top + scrollY, e.className]; })()"
+            "return [e.tagName, (e.textContent || '').trim().slice(0, 30), parseFloat(s.outlineWidth), s.outlineStyle,"
+            "e.getBoundingClientRect().top + scrollY]; })()"
         )
         assert where[2] >= 2 and where[3] != "none", f"the focus cannot be seen on {where}"
         reached.append(where)

@@ -18,9 +18,16 @@ pytestmark = pytest.mark.xdist_group("install")
 
 NEVER_REQUIRED = {"torch", "triton", "amd-aiter", "aiter", "vllm", "numpy"}
 KERNELS = ("torch", "triton", "amd-aiter", "vllm")
-NEWER = dict.fromkeys([*KERNELS, "pydantic", "pandas", "pyyaml"], "99.0")
+NEWER = dict.fromkeys([*KERNELS, "pydantic", "pandas", "pyyaml", "matplotlib"], "99.0")
 # The least that pyproject.toml asks for, as an image of some age has it.
-LOWEST = {**dict.fromkeys(KERNELS, "0.1"), "pydantic": "2.6.0", "pandas": "2.0.0", "pyyaml": "6.0.1", "rich": "13.8.0"}
+LOWEST = {
+    **dict.fromkeys(KERNELS, "0.1"),
+    "pydantic": "2.6.0",
+    "pandas": "2.0.0",
+    "pyyaml": "6.0.1",
+    "rich": "13.8.0",
+    "matplotlib": "3.7.0",
+}
 
 
 def normal(name: str) -> str:
@@ -112,7 +119,7 @@ def front(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pip(python, "install", "--no-deps", "--no-index", str(wheel))
     kvcheck = next(d for d in importlib.metadata.distributions(path=[str(site_packages(python))]) if d.metadata["Name"] == "kvcheck")
     lent = lend(python, requirement_names(kvcheck))
-    # numpy comes with pandas; torch and kernels come with nothing.
+    # numpy comes with pandas and matplotlib; torch and kernels come with nothing.
     assert not lent & (NEVER_REQUIRED - {"numpy"})
     return python
 
@@ -131,7 +138,9 @@ def test_the_wheel_holds_the_packages_the_references_and_the_cases(wheel: Path, 
     expected = {f"kvcheck/builtin/{path.relative_to(root / 'cases').as_posix()}" for path in (root / "cases").rglob("*.yaml")}
     assert len(expected) >= 4
     for source in ("harness/kvcheck", "references/kvcheck_references"):
-        expected |= {path.relative_to((root / source).parent).as_posix() for path in (root / source).rglob("*.py")}
+        files = [path for path in (root / source).rglob("*.*") if path.suffix in (".py", ".css", ".js")]
+        expected |= {path.relative_to((root / source).parent).as_posix() for path in files}
+    assert "kvcheck/report/_html/style.css" in expected
     assert expected <= names
     assert {name.partition("/")[0] for name in names} == {"kvcheck", "kvcheck_references", f"kvcheck-{wheel.name.split('-')[1]}.dist-info"}
     assert any(name.endswith("licenses/LICENSE") for name in names)

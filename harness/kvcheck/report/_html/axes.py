@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from kvcheck.report.words import rows
@@ -16,14 +17,19 @@ NO_AXIS = frozenset({"seed", "num_blocks"})
 def value(row: Row, axis: str) -> str | None:
     """A row's value of an axis as text; `provider` and `case file` are axes too."""
     if axis == "provider":
-        return line(row.get("provider"), 80)
+        return _cleaned(str(row.get("provider")))
     if axis == "case file":
-        return line(row.get("case_file"), 80)
+        return _cleaned(str(row.get("case_file")))
     params = row.get("params") or {}
     if axis not in params or params[axis] is None:
         return None
     held = params[axis]
-    return line(held if isinstance(held, (list, dict, str)) else number(held), 60)
+    return _cleaned(held if isinstance(held, str) else str(held) if isinstance(held, (list, dict)) else number(held))
+
+
+@lru_cache(maxsize=4096)
+def _cleaned(text: str) -> str:
+    return line(text, 80)
 
 
 def varied(cases: list[Row]) -> list[str]:
