@@ -98,6 +98,8 @@ def test_commands_that_look_below(tmp_path):
             "aiter:stage1@{tree}",
         ]
     ]
+    more = below(good, bad, ("n1", "n2"), cases=["c.yaml"], providers=["aiter"], clones={}, more=["--device", "cpu"])
+    assert more[0][-4:] == ["--provider", "aiter@{tree}", "--device", "cpu"]
     assert below(good, good, ("n1", "n2"), cases=["c.yaml"], providers=["aiter"], clones={}) == []
     assert below(good, bad, ("n1", "n2"), cases=["c.yaml"], providers=["aiter"], clones={})[0][2] == "<clone of aiter>"
 

@@ -144,9 +144,8 @@ def test_ends_that_have_ids_alone_go_by_the_names_that_the_ids_have_here():
 
 
 def test_ids_without_names_need_to_be_told_where_to_look():
-    engine = Engine(
-        *(local(None, number, f"2026-04-0{number}T00:00:00Z") for number in (1, 2, 3)), local("other:x", 9, "2026-05-01T00:00:00Z")
-    )
+    nameless = [local(None, number, f"2026-04-0{number}T00:00:00Z") for number in (1, 2, 3)]
+    engine = Engine(*nameless, local("other:x", 9, "2026-05-01T00:00:00Z"))
     with pytest.raises(RangeError, match="say with --image, --candidates or --from local"):
         build(engine, good=sha(1), bad=sha(3))
     labels, notes, _ = build(engine, good=sha(1), bad=sha(3), source="local")

@@ -69,7 +69,7 @@ def target(request: Request, options: BisectOptions) -> ImagesTarget:
         contents=look,
         collapse=look.keys and not options.every,
         swap=request.swap,
-        below=functools.partial(below, cases=options.run.cases, providers=providers, clones=clones),
+        below=functools.partial(below, cases=options.run.cases, providers=providers, clones=clones, more=_same(options)),
         say=say,
     )
 
@@ -82,6 +82,16 @@ def _clones(pairs: tuple[str, ...]) -> dict[str, Path]:
             raise UsageError(f"--repo: expected PACKAGE=DIR with a folder that is there, got {pair!r}")
         clones[package] = Path(folder).expanduser().resolve()
     return clones
+
+
+def _same(options: BisectOptions) -> list[str]:
+    """Words that make another bisect ask the same of its steps."""
+    run = options.run
+    words = [word for name, values in (("--set", run.sets), ("--only", run.only)) for value in values for word in (name, value)]
+    plain = {"--device": run.device, "--python": run.python, "--seed": run.seed, "--repeat": run.repeat, "--precision": run.precision}
+    plain |= {"--timeout": run.timeout, "--runs": options.runs, "--find": options.find}
+    usual = {"--device": "auto", "--timeout": 120.0, "--runs": 1, "--find": "regression"}
+    return words + [str(word) for name, value in plain.items() if value != usual.get(name) for word in (name, value)]
 
 
 def _once(say):

@@ -107,7 +107,13 @@ def imports(provider: str) -> set[str] | None:
 
 
 def below(
-    good: Packages, bad: Packages, names: tuple[str, str], cases: Sequence[str], providers: Sequence[str], clones: Mapping[str, Path]
+    good: Packages,
+    bad: Packages,
+    names: tuple[str, str],
+    cases: Sequence[str],
+    providers: Sequence[str],
+    clones: Mapping[str, Path],
+    more: Sequence[str] = (),
 ) -> list[list[str]]:
     """Commands that look for the commit in a package that differs between two images.
 
@@ -118,6 +124,7 @@ def below(
         cases: case files, as typed.
         providers: as typed.
         clones: of packages, by import name.
+        more: further words of the command: where and how its cases run.
 
     Returns:
         commands: without the program's name; a word that holds `<...>` is for the user to fill in.
@@ -130,7 +137,9 @@ def below(
         commits = [side.commits.get(package) or f"<commit of {package} in {name}>" for side, name in zip((good, bad), names, strict=True)]
         folder = str(clones[package]) if package in clones else f"<clone of {package}>"
         head = provider.partition("@")[0]
-        commands.append(["bisect", "git", folder, "--good", commits[0], "--bad", commits[1], *cases, "--provider", f"{head}@{{tree}}"])
+        commands.append(
+            ["bisect", "git", folder, "--good", commits[0], "--bad", commits[1], *cases, "--provider", f"{head}@{{tree}}", *more]
+        )
     return commands
 
 

@@ -180,7 +180,9 @@ class ImagesTarget:
         packages = self._known(good.key), self._known(bad.key)
         if not self._below or packages[0] is None or packages[1] is None:
             return []
-        return self._below(packages[0], packages[1], (good.label, bad.label))
+        where = ["--image", good.key, *self._inside.words]  # all but the package is as it was when the cases passed
+        commands = self._below(packages[0], packages[1], (good.label, bad.label))
+        return [[*command, *where] for command in commands]
 
     def extra(self, good: Candidate, bad: Candidate) -> Sequence[tuple[str, AbstractContextManager[Place]]]:
         """With --swap: each of two images with the other one's package laid over its own."""
