@@ -15,6 +15,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from kvcheck.cli import bisect
+
 DOUBLE = Path(__file__).parents[1] / "planted" / "bisect_double.py"
 CASE = """
 schema: 1
@@ -404,6 +406,34 @@ def test_text_from_outside_stays_text(double):
 def test_json_is_the_state(double):
     done = double.write("gggbb").run("--format", "json", "-q")
     assert json.loads(done.out) == done.data and done.err == ""
+
+
+@pytest.fixture
+def no_handlers(monkeypatch):
+    """A command takes SIGTERM for Ctrl-C; the process of the tests does not."""
+    monkeypatch.setattr("kvcheck.cli.common.signal.signal", lambda *_: None)
+
+
+def test_resume_starts_the_command_again_where_it_was_typed(tmp_path, monkeypatch, no_handlers):
+    there, out = tmp_path / "there", tmp_path / "out"
+    there.mkdir()
+    out.mkdir()
+    data = {"schema": "kvcheck.bisect/1", "words": ["bisect", "git", "D"], "cwd": str(there)}
+    (out / "bisect.json").write_text(json.dumps(data))
+    monkeypatch.chdir(tmp_path)
+    started = []
+    monkeypatch.setattr(bisect.os, "execv", lambda program, words: started.append((program, words, bisect.os.getcwd())))
+    bisect.app(["resume", "out"], standalone_mode=False)
+    words = [sys.executable, "-m", "kvcheck.cli.main", "bisect", "git", "D", "--out", str(out), "--resume"]
+    assert started == [(sys.executable, words, str(there))]
+
+
+@pytest.mark.parametrize("text", [None, "{", '{"schema": "kvcheck.run/1"}', "[]"])
+def test_what_is_no_bisect_is_not_gone_on_with(tmp_path, text, capsys, no_handlers):
+    if text is not None:
+        (tmp_path / "bisect.json").write_text(text)
+    assert bisect.app(["resume", str(tmp_path)], standalone_mode=False) == 2
+    assert capsys.readouterr().err.startswith("kvcheck: OUT: expected a")
 
 
 KERNEL = """

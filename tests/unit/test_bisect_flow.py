@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from types import SimpleNamespace
 
 import pytest
 
-from kvcheck.cli import bisect as cli
 from kvcheck.flow import bisect_ending, bisect_rows, bisect_state
 from kvcheck.flow.bisect_state import State
 from kvcheck.report.words import bisected
 from kvcheck.search.bisect_evidence import FAIL, PASS, SILENT
-
-
-@pytest.fixture(autouse=True)
-def handlers(monkeypatch):
-    """A command takes SIGTERM for Ctrl-C; the process of the tests does not."""
-    monkeypatch.setattr("kvcheck.cli.common.signal.signal", lambda *_: None)
 
 
 def row(verdict, message="", **more):
@@ -79,28 +71,6 @@ def test_the_command_that_goes_on_is_the_one_that_was_typed(tmp_path, words, kep
 def test_options_go_before_two_dashes(tmp_path):
     found = bisect_state.resume_words({"words": ["bisect", "git", "--out", "x", "--", "--odd"]}, tmp_path)
     assert found == ["bisect", "git", "--out", str(tmp_path), "--resume", "--", "--odd"]
-
-
-def test_resume_starts_the_command_again_where_it_was_typed(tmp_path, monkeypatch):
-    there, out = tmp_path / "there", tmp_path / "out"
-    there.mkdir()
-    out.mkdir()
-    data = {"schema": bisect_state.SCHEMA, "words": ["bisect", "git", "D"], "cwd": str(there)}
-    (out / "bisect.json").write_text(json.dumps(data))
-    monkeypatch.chdir(tmp_path)
-    started = []
-    monkeypatch.setattr(cli.os, "execv", lambda program, words: started.append((program, words, cli.os.getcwd())))
-    cli.app(["resume", "out"], standalone_mode=False)
-    words = [sys.executable, "-m", "kvcheck.cli.main", "bisect", "git", "D", "--out", str(out), "--resume"]
-    assert started == [(sys.executable, words, str(there))]
-
-
-@pytest.mark.parametrize("text", [None, "{", '{"schema": "kvcheck.run/1"}', "[]"])
-def test_what_is_no_bisect_is_not_gone_on_with(tmp_path, text, capsys):
-    if text is not None:
-        (tmp_path / "bisect.json").write_text(text)
-    assert cli.app(["resume", str(tmp_path)], standalone_mode=False) == 2
-    assert capsys.readouterr().err.startswith("kvcheck: OUT: expected a")
 
 
 def deep(tmp_path, commands, outcome="found"):

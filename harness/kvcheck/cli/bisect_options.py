@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
@@ -132,5 +131,4 @@ def bisect_command(function: Callable[..., int | None]) -> Callable[..., None]:
 
 def _resolved(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """Parameters with annotations as objects: the files of two functions know different names."""
-    hints = typing.get_type_hints(function, include_extras=True)
-    return {name: p.replace(annotation=hints[name]) for name, p in inspect.signature(function).parameters.items()}
+    return dict(inspect.signature(function, eval_str=True).parameters)
