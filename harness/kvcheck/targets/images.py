@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +136,8 @@ class ImagesTarget:
             self._images = {key: Found(**{**entry, "layers": tuple(map(tuple, entry["layers"]))}) for key, entry in entries.items()}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RangeError(f"{file} cannot be read, and says what the images are pulled as: {error}") from None
+        for candidate in candidates:
+            self._images[candidate.key] = replace(self._images[candidate.key], tag=tags.Tag(candidate.label))
         self._order = [candidate.key for candidate in candidates]
 
     def notes(self) -> list[str]:
@@ -150,11 +152,10 @@ class ImagesTarget:
             Unavailable: it could not be pulled.
         """
         found = self._images[candidate.key]
-        was_here = candidate.key not in self._pulls.mine
         with self._pulls.use(found) as image:
             self._placed.append(candidate.key)
             facts: dict[str, Any] = {"digest": found.digest or image.digest, "_image": found.reference}
-            if candidate.key in self._pulls.mine and was_here:
+            if candidate.key in self._pulls.mine:
                 facts["fetched"] = _size(found)
             packages = self._look(candidate.key, image) if self._collapse else None
             if packages and packages.key:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
 from kvcheck.execute.containers.engine import Engine
+from kvcheck.execute.errors import ExecuteError
 from kvcheck.targets import tags
 from kvcheck.targets.base import RangeError
 from kvcheck.targets.found import Found
@@ -15,6 +17,8 @@ from kvcheck.targets.registry import Registry, RegistryError
 
 SOURCES = ("auto", "local", "registry", "dates")
 EXAMPLES = 3
+FILES = (".sif", ".img", ".sqsh")
+"""Endings of files that are images."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,13 @@ def local_images(engine: Engine) -> list[Found]:
     return found
 
 
-def listed(candidates: Sequence[str], local: Sequence[Found]) -> list[Found]:
+def listed(candidates: Sequence[str], local: Sequence[Found], engine: Engine) -> list[Found]:
     """The images of files and references, in their order.
+
+    Args:
+        candidates: as typed.
+        local: what is here.
+        engine: asked for files that are images themselves.
 
     Raises:
         RangeError: a file that cannot be read or holds nothing, or a line that is no reference.
@@ -66,8 +75,8 @@ def listed(candidates: Sequence[str], local: Sequence[Found]) -> list[Found]:
     images = []
     for name in candidates:
         file = Path(name).expanduser()
-        if not file.is_file():
-            images.append(_known(name, local))
+        if not file.is_file() or name.endswith(FILES):
+            images.append(_known(name, local, engine))
             continue
         try:
             lines = [line.partition("#")[0].strip() for line in file.read_text().splitlines()]
@@ -76,7 +85,7 @@ def listed(candidates: Sequence[str], local: Sequence[Found]) -> list[Found]:
         for number, line in enumerate(lines, 1):
             if len(line.split()) > 1:
                 raise RangeError(f"--candidates {name}:{number}: expected one image a line, got {line!r}")
-        images += [_known(line, local) for line in lines if line]
+        images += [_known(line, local, engine) for line in lines if line]
     if candidates and not images:
         raise RangeError(f"--candidates {candidates[0]}: holds no image")
     return images
@@ -198,8 +207,14 @@ class Gatherer:
         return [*here, *(image for image in there if tags.split(image.reference)[1] not in known)]
 
 
-def _known(name: str, local: Sequence[Found]) -> Found:
+def _known(name: str, local: Sequence[Found], engine: Engine) -> Found:
     """A reference of a list, with what is known of it where it is here."""
+    if name.endswith(FILES) or os.path.isdir(name):
+        try:
+            image = engine.inspect(name)
+        except ExecuteError as error:
+            return Found(name, problem=str(error))
+        return Found(name, image.id, None, image.created, image.digest, (), True, image.labels)
     repository, tag, digest = tags.split(name)
     for image in local:
         if image.reference == name or image.id == name or (digest and image.digest == digest):

@@ -128,8 +128,10 @@ class Pulls:
 
     def _here(self, image: Found, key: str) -> Image:
         while True:
-            found = self._inspect(key) or (self._inspect(image.reference) if not image.id else None)
-            if found:
+            found = self._inspect(key)
+            if found is None and (image.local or not image.id):  # files of images go by their path, and what has no id by its name
+                found = self._inspect(image.reference)
+            if found and (not image.id or found.id == image.id):
                 with self._lock:
                     self._touch(key)
                 return found

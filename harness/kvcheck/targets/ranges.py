@@ -42,7 +42,7 @@ def build(
     if wanted.candidates and wanted.template:
         repository, text, _ = tags.split(wanted.template)
     template = tags.Template(text, today) if text else None
-    images, notes = _gathered(wanted, local, repository, template, registry)
+    images, notes = _gathered(wanted, local, repository, template, registry, engine)
     finder = Ends(images, local, repository, template, engine, registry)
     if repository and any(finder.wants_ids(option, text) for option, text in wanted.ends):
         images = _asked(images, local, registry, notes, dates=False)
@@ -83,10 +83,10 @@ def build(
 
 
 def _gathered(
-    wanted: Wanted, local: Sequence[Found], repository: str | None, template: tags.Template | None, registry: Registry
+    wanted: Wanted, local: Sequence[Found], repository: str | None, template: tags.Template | None, registry: Registry, engine: Engine
 ) -> tuple[list[Found], list[str]]:
     if wanted.candidates:
-        images = listed(wanted.candidates, local)
+        images = listed(wanted.candidates, local, engine)
         if template is None:
             return images, []
         fitting = [replace(image, tag=tag) for image in images if (tag := template.match(tags.split(image.reference)[1] or ""))]
@@ -167,7 +167,7 @@ def _ordered(way: str, wanted: Wanted, images: Sequence[Found], oldest: Found, n
 
 def _asked(images: Sequence[Found], local: Sequence[Found], registry: Registry, notes: list[str], dates: bool) -> list[Found]:
     """Images with their ids, and with dates when they were built; local ones are not asked for."""
-    wanting = [image for image in images if not image.id or (dates and not image.created and not image.problem)]
+    wanting = [image for image in images if not image.problem and (not image.id or (dates and not image.created))]
     try:
         answers = {image.reference: image for image in registry.look_at_all(wanting, dates)} if wanting else {}
     except RegistryError as error:
