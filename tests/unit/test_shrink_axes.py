@@ -18,7 +18,7 @@ from kvcheck.flow.shrink import find_row, identity, rebuild, shrink_case
 from kvcheck.search.shrink import PASS, Budget, Shrinker
 
 OPS = specs.names("ops")
-WRONG = ("mismatch", "out", "bound", None)
+WRONG = ("mismatch", "out", "bound", None, None)
 
 
 def point_of(op, draw):
@@ -179,11 +179,13 @@ def row(verdict="mismatch", **more):
 
 
 def test_identities():
-    assert identity(row(output="logits", check="bound")) == ("mismatch", "logits", "bound", None)
+    assert identity(row(output="logits", check="bound")) == ("mismatch", "logits", "bound", None, None)
     assert identity(row("pass")) == PASS and identity(row("pass", element_count=0)) is None
     assert [identity(row(name)) for name in ("unsupported", "invalid_case", "harness_error")] == [None] * 3
     crashes = ["IndexError: past the end at a.py:3", "the agent was ended by SIGSEGV in phase kernel", "SIGABRT in phase kernel"]
     assert [identity(row("crash", message=text))[3] for text in crashes] == ["IndexError", "SIGSEGV", "SIGABRT"]
+    staged = row("crash", first_wrong_stage="mla_decode", message="first wrong stage: mla_decode: ValueError: no; nothing travels")
+    assert identity(staged)[3:] == ("ValueError", "mla_decode")
 
 
 def test_a_rebuilt_case_asks_for_what_the_row_says():

@@ -103,13 +103,14 @@ def rebuild(row: dict[str, Any]) -> Case:
 
 
 def identity(row: dict[str, Any]) -> Hashable:
-    """The failure of a row: verdict, output and check, and of a crash its exception or signal; PASS where something could have failed,
-    and did not; None of everything else."""
+    """The failure of a row: verdict, output and check, of a crash its exception or signal, of a pipeline its first wrong stage; PASS where
+    something could have failed, and did not; None of everything else."""
     verdict = row["verdict"]
     if verdict == "pass" or verdict in NOT_JUDGED:
         return PASS if verdict == "pass" and row.get("element_count", 1) else None
     where = row.get("first_bad") or {}
-    return verdict, row.get("output") or where.get("output"), row.get("check"), _crash(row) if verdict == "crash" else None
+    crash = _crash(row) if verdict == "crash" else None
+    return verdict, row.get("output") or where.get("output"), row.get("check"), crash, row.get("first_wrong_stage")
 
 
 def told(row: dict[str, Any]) -> str:
@@ -117,8 +118,9 @@ def told(row: dict[str, Any]) -> str:
     known = identity(row)
     if not isinstance(known, tuple):
         return str(row["verdict"])
-    verdict, output, check, crash = known
-    return " ".join(part for part in (verdict, output and f"of {output}", check and f"in {check}", crash and f"({crash})") if part)
+    verdict, output, check, crash, stage = known
+    parts = (verdict, output and f"of {output}", check and f"in {check}", crash and f"({crash})", stage and f"of stage {stage}")
+    return " ".join(part for part in parts if part)
 
 
 def shrink_case(case: Case, judge: Judge, budget: Budget, expected: dict[str, Any] | None = None) -> Shrunk:
@@ -177,6 +179,6 @@ def _id(case: Case, point: Point) -> str:
 
 def _crash(row: dict[str, Any]) -> str | None:
     """The exception or the signal that a crash was."""
-    message = str(row.get("message") or "")
+    message = str(row.get("message") or "").removeprefix(f"first wrong stage: {row.get('first_wrong_stage')}: ")
     found = re.search(r"\bSIG[A-Z0-9]+\b", message) or re.match(r"[A-Za-z_][\w.]*", message)
     return found[0] if found else None
