@@ -60,7 +60,7 @@ def wanted(run: dict[str, Any], row: dict[str, Any], made_by: str | None = None)
     return Wanted(
         op=op,
         provider=absolute_provider(str(row["provider"])),
-        params=_resolved(params, device),
+        params=_resolved(op, params, device),
         seed=int(row.get("seed") or 0),
         verdict=str(row["verdict"]),
         output=told.get("output") or where.get("output"),
@@ -109,9 +109,9 @@ def _stage(pipeline: str, op: str | None, params: dict[str, Any]) -> dict[str, A
     return {**known, **given, **own.get(op, {})}
 
 
-def _resolved(params: dict[str, Any], device: dict[str, Any]) -> dict[str, Any]:
-    """Params of a row whose agent died before it resolved them."""
-    found = dict(params)
+def _resolved(op: str, params: dict[str, Any], device: dict[str, Any]) -> dict[str, Any]:
+    """Params of a row whose agent died before it resolved them, or of a run from before an axis was there."""
+    found = {**{name: axis.default for name, axis in specs.axes(op).items()}, **params}
     if found.get("kv_dtype") == "auto":
         found["kv_dtype"] = "e4m3fnuz" if str(device.get("arch", "")).startswith("gfx94") else "e4m3fn"
     if found.get("poison") == "auto":

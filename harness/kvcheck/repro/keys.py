@@ -49,7 +49,7 @@ def tokens(case: dict[str, Any], slots: int) -> list[str]:
         ],
         "relu_sparse": [
             plain,
-            'key = torch.where((integers(stream + "/dark", n, 0, 3) < 2)[:, None], -key.abs(), key)',
+            'key = torch.where((integers(stream + "/dark", n, 0, 3) < 2)[:, None], 0 - key.abs(), key)',
         ],
         "ties": [f"key = normal(stream, -(-n // 7), DIM)[{number} // 7]"],
         "signed_zero": [
@@ -64,7 +64,7 @@ def tokens(case: dict[str, Any], slots: int) -> list[str]:
     band = 'integers(stream + "/band", n, 0, 1024)'
     groups = -(-case["num_heads"] // HEADS_A_GROUP)
     scaled = {
-        "narrow_band": ['key = normal("base", DIM).abs().expand(n, DIM)', f"scale = 1 + {band}.double() / 102400"],
+        "narrow_band": ['key = normal("base", DIM).abs().expand(n, DIM)', f"scale = (1 + {band}.double() / 102400).float()"],
         "low_bits": [
             'key = normal("base", DIM).abs().expand(n, DIM)',
             f"scale = ({band} + 0x3F900000).int().view(torch.float32)",

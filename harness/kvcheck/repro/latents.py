@@ -62,9 +62,9 @@ def poison(kind: str, form: str) -> str:
     value = {"nan": "math.nan", "inf": "math.inf", "large": "1e4", "finite_beacon": "16384.0"}[kind]
     pair = f"[{value}, -{value}]" if alternating else f"[{value}] * 2"
     if form != "fp8_656":
-        return f"torch.tensor({pair}, dtype=torch.{TORCH[form]}).repeat(DIM // 2).view(torch.uint8)"
+        return f"torch.tensor({pair}).repeat(DIM // 2).to(torch.{TORCH[form]}).view(torch.uint8)"
     codes = {"nan": "0x7F, 0x7F", "inf": "0x38, 0x38", "large": "0x7E, 0x7E", "finite_beacon": "0x7E, 0xFE"}[kind]
-    rope = f"torch.tensor({pair}).bfloat16().repeat(32).view(torch.uint8)"
+    rope = f"torch.tensor({pair}).repeat(32).bfloat16().view(torch.uint8)"
     scale = f"torch.tensor([{1024.0 if alternating else value}] * 4).view(torch.uint8)"
     return f"torch.cat((\n    torch.tensor([{codes}] * 256).byte(), {scale},\n    {rope}))"
 
