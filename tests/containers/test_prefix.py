@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import shlex
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -91,3 +95,30 @@ def test_a_prefix_is_read_as_a_shell_reads_it():
     for text in ("", "  ", "ssh 'host"):
         with pytest.raises(ValueError):
             prefix_words(text)
+
+
+def test_a_run_behind_a_prefix(tmp_path):
+    honest = Path(__file__).parents[1] / "planted" / "honest.py"
+    prefix = "sh -c 'echo Welcome; exec \"$@\"' x"
+    words = ["topk_per_row", "--exec", prefix, "--provider", str(honest), "--device", "cpu", "--limit", "1000", "--no-threshold"]
+    words += [
+        "--set",
+        "context_len=40",
+        "--set",
+        "topk=4",
+        "--set",
+        "values=gaussian",
+        "--set",
+        "batch=1",
+        "--set",
+        "next_n=1",
+        "--out",
+        "o",
+    ]
+    command = [sys.executable, "-m", "kvcheck.cli.main", "run", *words]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=170)
+    assert done.returncode == 0, done.stderr
+    assert f"agents are started by: sh -c '{prefix[7:-3]}' x sh" in done.stderr, done.stderr
+    run = json.loads((tmp_path / "o" / "run.json").read_text())
+    assert {row["verdict"] for row in run["cases"]} == {"pass"} and run["environment"]["torch"]
+    assert all(f"--exec {shlex.quote(prefix)}" in row["repro"] for row in run["cases"])

@@ -55,7 +55,7 @@ def test_apptainer_after_its_documentation(tmp_path):
 
 
 def test_apptainer_names_files_and_the_environment_of_the_host(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", "/home/me/src")
+    monkeypatch.setenv("PYTHONPATH", "/srv/mine")
     monkeypatch.setenv("ROCM_PATH", "/opt/rocm")
     engine = Singularity("/usr/bin/singularity")
     assert "PYTHONPATH" not in engine.environment() and engine.environment()["ROCM_PATH"] == "/opt/rocm"

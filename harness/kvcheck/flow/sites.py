@@ -85,7 +85,8 @@ class Site:
 
     def failed(self, case: Case, error: StartError) -> dict[str, Any]:
         """The row of a case that could not be run because nothing can be run here."""
-        row = rows.complete(case, {"verdict": "harness_error", "message": f"{self.asked}: {error}"})
+        message = str(error) if str(self.asked) in str(error) else f"{self.asked}: {error}"
+        row = rows.complete(case, {"verdict": "harness_error", "message": message})
         return self.mark({**row, "repro": self.options.again(case.case_file, case.provider, ["--only", case.id])})
 
 
@@ -147,7 +148,7 @@ class Sites:
         except StartError as error:
             if not label:
                 raise
-            tell(f"{reference}: {error}")
+            tell(str(error))
             site.problem = error
             return site
         site.image = image

@@ -245,5 +245,6 @@ def repository(reference: str) -> str:
 def said(answer: subprocess.CompletedProcess[Any]) -> str:
     """What a failed command said, in one line: its last words."""
     text = answer.stderr or answer.stdout or ""
-    lines = [line.strip() for line in (text.decode(errors="replace") if isinstance(text, bytes) else text).splitlines() if line.strip()]
-    return lines[-1][:500] if lines else f"exit status {answer.returncode}"
+    text = text.decode(errors="replace") if isinstance(text, bytes) else text
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [f"exit status {answer.returncode}"]
+    return lines[-1].removeprefix("Error: ").removeprefix("Error response from daemon: ")[:500]
