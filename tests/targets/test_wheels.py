@@ -129,6 +129,21 @@ def test_a_version_is_installed_once(target, monkeypatch):
         assert imported(place)[0] == "1"
 
 
+def test_what_a_killed_kvcheck_left_is_cleared_up_and_not_taken_for_a_version(target, tmp_path):
+    made = target()
+    candidate = by_label(made)["1.0+rocm7.2"]
+    with made.place(candidate) as place:
+        folder = Path(place.variables["PYTHONPATH"])
+    (folder / "kvcheck-installed").unlink()
+    (folder / "kvc_planted/__init__.py").write_text("half")
+    (tmp_path / "out/wheels/.new-4194999-x/files").mkdir(parents=True)
+    again = target()
+    by_label(again)
+    with again.place(candidate) as place:
+        assert imported(place)[0] == "1"
+    assert [path.name for path in (tmp_path / "out/wheels").iterdir()] == [folder.name]
+
+
 def test_what_is_likely_next_is_installed_ahead(target, tmp_path):
     made = target()
     candidate = by_label(made)["1.0+rocm7.2"]

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -52,8 +53,11 @@ class WheelsTarget:
         self._workers = ThreadPoolExecutor(1, thread_name_prefix="kvcheck-wheels")
 
     def open(self, folder: Path) -> None:
-        """Takes the bisect's folder."""
+        """Takes the bisect's folder, and clears up what a killed kvcheck left half done."""
         self._cache = self._cache or folder / "wheels"
+        for left in self._cache.glob(".new-*-*"):
+            if not os.path.exists(f"/proc/{left.name.split('-')[1]}"):
+                shutil.rmtree(left, ignore_errors=True)
 
     def candidates(self) -> Sequence[Candidate]:
         """Every version from one end to the other, the oldest first.
@@ -146,12 +150,20 @@ class WheelsTarget:
         if not release.files and release.refused:
             raise PipError(f"{self._wanted.package} {release.version} has no wheel for this Python: {'; '.join(release.refused)[:600]}")
         shutil.rmtree(folder, ignore_errors=True)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        if self._wanted.with_deps:
+        self._cache.mkdir(parents=True, exist_ok=True)
+        if self._wanted.with_deps:  # an environment cannot be moved
             self._pip.install_with_dependencies(self._wanted.package, release.version, self._environment(folder))
-        else:
-            self._pip.install(self._wanted.package, release.version, folder)
-        (folder / DONE).touch()
+            (folder / DONE).touch()
+            return folder
+        # Beside its place first: the pip of a kvcheck that was killed may still be writing, and another bisect may share the folder.
+        with tempfile.TemporaryDirectory(prefix=f".new-{os.getpid()}-", dir=self._cache, ignore_cleanup_errors=True) as made:
+            self._pip.install(self._wanted.package, release.version, Path(made) / "files")
+            (Path(made) / "files" / DONE).touch()
+            try:
+                os.rename(Path(made) / "files", folder)
+            except OSError:
+                if not (folder / DONE).exists():  # another one was first
+                    raise
         return folder
 
     def _environment(self, folder: Path) -> str:
