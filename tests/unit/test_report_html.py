@@ -409,3 +409,16 @@ def test_a_user_s_own_settings_of_the_library_change_nothing():
         {"font.size": 30, "svg.fonttype": "path", "lines.linewidth": 9, "axes.facecolor": "red", "text.usetex": False}
     ):
         assert html.render(RUN) == PAGE
+
+
+def test_a_run_whose_pictures_cannot_be_drawn_is_not_lost(tmp_path, monkeypatch, capsys):
+    from kvcheck.flow import record
+
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert record.write(RUN, tmp_path) == ["run.json", "results.csv", "report.md"]
+    assert record.write_page(RUN, tmp_path) == []
+    assert "report.html was not written: import of matplotlib halted" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.md", "results.csv", "run.json"]
+    monkeypatch.undo()
+    assert record.write_page(RUN, tmp_path) == ["report.html"]
+    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from kvcheck.report.words.masking import masked
 
 SCHEMA = "kvcheck.run/1"
 FILES = (("run.json", "json"), ("results.csv", "csv"), ("report.md", "markdown"))
+PAGE = ("report.html", "html")
 
 
 def folder(options: Options, name: str) -> Path:
@@ -103,12 +105,27 @@ def _lifted(run: dict[str, Any]) -> dict[str, Any]:
     return {**run, "environment": environment, "cases": rows}
 
 
-def write(run: dict[str, Any], path: Path) -> None:
-    """Writes `run.json`, `results.csv` and `report.md`, each whole or not at all."""
+def write(run: dict[str, Any], path: Path) -> list[str]:
+    """Writes `run.json`, `results.csv` and `report.md`, each whole or not at all; their names."""
+    for file, form in FILES:
+        _write(run, path / file, form)
+    return [file for file, _ in FILES]
+
+
+def write_page(run: dict[str, Any], path: Path) -> list[str]:
+    """Writes `report.html`, where its pictures can be drawn; its name. It is there to look at: no run is lost for it."""
+    file, form = PAGE
+    try:
+        _write(run, path / file, form)
+    except ImportError as error:
+        sys.stderr.write(f"{path / file} was not written: {error}\n")
+        return []
+    return [file]
+
+
+def _write(run: dict[str, Any], target: Path, form: str) -> None:
     from kvcheck.flow.render import render
 
-    for file, form in FILES:
-        target = path / file
-        part = target.with_suffix(target.suffix + ".part")
-        part.write_text(render(run, form), encoding="utf-8")
-        part.replace(target)
+    part = target.with_suffix(target.suffix + ".part")
+    part.write_text(render(run, form), encoding="utf-8")
+    part.replace(target)

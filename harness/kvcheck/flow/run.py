@@ -85,11 +85,13 @@ def _carry_out(options: Options, files: Sequence[CaseFile], cases: Sequence[Case
     seed = options.seed if options.seed is not None else files[0].seed
     wall = time.monotonic() - begun
     content = record.compose(options, started, wall, environment, rows, entries, files[0].name, seed, listed)
-    record.write(content, out)
+    names = record.write(content, out)
     for form in options.formats:
         sys.stdout.write(render.render(content, form))
     sys.stdout.write(shrunk_text(content) if "table" in options.formats else "")
-    sys.stdout.write(f"\n{out}: run.json, results.csv, report.md\n" if "table" in options.formats else "")
+    sys.stdout.flush()
+    names += record.write_page(content, out)
+    sys.stdout.write(f"\n{out}: {', '.join(names)}\n" if "table" in options.formats else "")
     return content["run"]["exit_code"]
 
 

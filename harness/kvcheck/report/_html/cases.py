@@ -8,7 +8,7 @@ from typing import Any
 from kvcheck.report._html.axes import value, varied
 from kvcheck.report._html.markup import badge, kind, section, text
 from kvcheck.report._html.palette import KINDS, MEANING
-from kvcheck.report.words import choose, rows
+from kvcheck.report.words import choose, known, rows
 from kvcheck.report.words.numbers import count, number, share
 
 Row = dict[str, Any]
@@ -99,4 +99,5 @@ def _line(row: Row, names: list[str], files: bool) -> str:
     plain = "".join(f"<td>{cell}</td>" for cell in cells) + "".join(f'<td class="n">{text(cell, 40)}</td>' for cell in numbers)
     last = f'<td class="what">{text(ending, 160)}</td><td class="id"><code>{text(row.get("id"), 400)}</code></td>'
     more = f' data-more="{text(beside, 400)}"' if beside else ""
-    return f'<tr class="{kind(verdict)}"{more}><th scope="row">{badge(verdict)}</th>{plain}{last}</tr>'
+    tag = f' <span class="soft">{text(known.tag(row), 60)}</span>' if known.tag(row) else ""
+    return f'<tr class="{kind(verdict)}"{more}><th scope="row">{badge(verdict)}{tag}</th>{plain}{last}</tr>'

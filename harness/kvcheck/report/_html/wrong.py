@@ -7,7 +7,7 @@ from typing import Any
 from kvcheck.report._html import pages, strips, svg
 from kvcheck.report._html.markup import badge, block, picker, section, text
 from kvcheck.report._html.spread import Spread, read
-from kvcheck.report.words import choose, error_text, rows
+from kvcheck.report.words import choose, error_text, known, rows
 from kvcheck.report.words.numbers import count, some
 
 Row = dict[str, Any]
@@ -21,7 +21,7 @@ def wrong(run: dict[str, Any]) -> str:
     failing = [row for row in run["cases"] if rows.is_failure(row)]
     if not failing:
         return ""
-    chosen = _chosen(failing)
+    chosen = _chosen(run, failing)
     kinds = len({rows.identity(row) for row in failing})
     note = f"{some(len(failing), 'case')} {'fails' if len(failing) == 1 else 'fail'} in {some(kinds, 'way')}"
     note += f"; {count(len(chosen))} of them, each way in turn:" if len(chosen) < len(failing) else ":"
@@ -30,19 +30,20 @@ def wrong(run: dict[str, Any]) -> str:
     return section("wrong", "What is wrong", body, note)
 
 
-def _chosen(failing: list[Row]) -> list[Row]:
-    """Rows of each kind in turn, of one kind those that lie far apart in the run; pictures first."""
+def _chosen(run: dict[str, Any], failing: list[Row]) -> list[Row]:
+    """The case that every report shows in full, then each kind in turn: of one kind those that lie far apart, with pictures first."""
     kinds: dict[tuple[str, ...], list[int]] = {}
-    for index, row in enumerate(failing):
-        kinds.setdefault(rows.identity(row), []).append(index)
+    for index in sorted(range(len(failing)), key=lambda index: (known.state(failing[index]) == "known", index)):
+        kinds.setdefault(rows.identity(failing[index]), []).append(index)
     groups = []
     for mine in kinds.values():
-        mine = sorted(mine, key=lambda index: (not isinstance(failing[index].get("wrong"), dict), index))
-        drawn = sum(isinstance(failing[index].get("wrong"), dict) for index in mine) or len(mine)
-        few = min(SHOWN, drawn)
-        spaced = [mine[at * (drawn - 1) // max(few - 1, 1)] for at in range(few)]
+        drawn = [index for index in mine if isinstance(failing[index].get("wrong"), dict)] or mine
+        few = min(SHOWN, len(drawn))
+        spaced = [drawn[at * (len(drawn) - 1) // max(few - 1, 1)] for at in range(few)]
         groups.append(spaced[few // 2 :] + spaced[: few // 2])
-    return [failing[index] for index in choose.in_turn(groups, SHOWN)]
+    head = choose.first(run)
+    others = [failing[index] for index in choose.in_turn(groups, SHOWN)]
+    return [row for row in (head, *(row for row in others if row is not head)) if row is not None][:SHOWN]
 
 
 def _short(row: Row) -> str:
@@ -55,7 +56,7 @@ def _article(row: Row, name: str) -> str:
     again = rest.pop().partition("again: ")[2] if rest else ""
     of, _, message = head.partition(": ")
     body = [
-        f"<h3>{badge(rows.verdict(row))} {text(message, 500)}</h3>",
+        f"<h3>{badge(rows.verdict(row))} {_known(row)}{text(message, 500)}</h3>",
         f'<pre class="said">{block("".join(f"{line.strip()}{chr(10)}" for line in rest).strip(), 4000)}</pre>',
     ]
     spread = read(row.get("wrong"))
@@ -63,6 +64,10 @@ def _article(row: Row, name: str) -> str:
     command = f'<div class="command"><pre id="{name}-again" tabindex="0" aria-label="Command">{block(again, 2000)}</pre>'
     body.append(f'{command}<button type="button" data-copy="{name}-again">Copy</button></div>')
     return f'<article aria-label="{text(of)}, {text(_short(row))}">{"".join(body)}</article>'
+
+
+def _known(row: Row) -> str:
+    return f'<span class="soft">({text(known.tag(row), 60)})</span> ' if known.tag(row) else ""
 
 
 def _picture(row: Row, spread: Spread, name: str) -> str:
