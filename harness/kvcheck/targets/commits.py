@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -72,7 +73,7 @@ def match(repository: Repository, package: Mapping[str, Any]) -> Match | None:
     known: set[str] = set()
     folder_of: dict[str, str] = {}
     trees = list(dict.fromkeys(commit.tree for commit in commits))
-    for folder in _folders(repository, trees, files):
+    for folder in _folders(repository, trees, files, os.path.basename(package["folder"] or "")):
         below = repository.below(trees, folder)
         scores, seen = repository.scores(set(below.values()), files, ".py")
         known |= seen
@@ -108,31 +109,28 @@ def _rank(score: Score) -> tuple[int, int]:
     return score.matched, -score.more
 
 
-def _folders(repository: Repository, trees: list[str], files: Mapping[str, str]) -> list[str]:
+def _folders(repository: Repository, trees: list[str], files: Mapping[str, str], name: str) -> list[str]:
     """Where the package's folder lies in a repository, by the names of its files."""
     head = repository.git("rev-parse", "-q", "--verify", "HEAD^{tree}", check=False).stdout.decode().strip()
     step = max(len(trees) // SAMPLES, 1)
     found = []
     for tree in dict.fromkeys([*([head] if head else []), *trees[::-step][:SAMPLES]]):
-        place = _root(repository.paths(tree), files, "__init__.py" if "__init__.py" in files else None)
-        if place is not None:
-            found.append(place)
+        paths = repository.paths(tree)
+        votes = [(folder, count) for folder, count in _votes(paths, files) if f"{folder}/__init__.py".lstrip("/") in paths]
+        named = [folder for folder, _ in votes if folder.rpartition("/")[2] == name]
+        found += (named or [folder for folder, count in votes if count > len(files) / 2])[:1]
     return list(dict.fromkeys(found))
 
 
-def _root(paths: Iterable[str], files: Iterable[str], required: str | None = None) -> str | None:
-    """The folder under which most of some files lie, by name."""
+def _votes(paths: Iterable[str], files: Iterable[str]) -> list[tuple[str, int]]:
+    """Folders under which some files lie, by name, and how many of them; the most first."""
     wanted, votes = set(files), Counter()
-    paths = set(paths)
     for path in paths:
         parts = path.split("/")
         for cut in range(len(parts)):
             if "/".join(parts[cut:]) in wanted:
                 votes["/".join(parts[:cut])] += 1
-    for folder, _ in votes.most_common():
-        if required is None or (f"{folder}/{required}" if folder else required) in paths:
-            return folder
-    return None
+    return votes.most_common()
 
 
 def _refine(repository: Repository, trees: list[str], folder_of: Mapping[str, str], package: Mapping[str, Any]) -> tuple[list[str], Any]:
@@ -141,8 +139,8 @@ def _refine(repository: Repository, trees: list[str], folder_of: Mapping[str, st
     paths = repository.paths(trees[0])
     wanted = {f"{folder}/{path}".lstrip("/"): sha for path, sha in package["files"].items() if not path.endswith(".py")}
     for inner in package["beside"].values():
-        place = _root(paths, inner)
-        wanted |= {f"{place}/{path}".lstrip("/"): sha for path, sha in inner.items()} if place is not None else {}
+        place = next((folder for folder, _ in _votes(paths, inner)), "")
+        wanted |= {f"{place}/{path}".lstrip("/"): sha for path, sha in inner.items()}
     wanted = {path: sha for path, sha in wanted.items() if sha}
     scores, known = repository.scores(trees, wanted)
     most = max(score.matched for score in scores.values())
