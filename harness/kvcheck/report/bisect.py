@@ -115,7 +115,7 @@ def _boundary(data: dict[str, Any]) -> list[str]:
         cells = [
             code(candidate["label"], 100, table=True),
             code(candidate["key"], 120, table=True),
-            code(candidate["date"], 40, table=True) or "-",
+            code(candidate["date"] or "", 40, table=True) or "-",
         ]
         body.append([title, *cells, names, said])
     between = ""
