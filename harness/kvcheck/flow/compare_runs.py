@@ -71,7 +71,7 @@ def _check(request: Request) -> None:
             raise UsageError(f"--format: expected {known_ones}, got {form!r}; nearest: {nearest(form, compared.FORMATS)}")
     if request.drift <= 1:
         raise UsageError(f"--drift: expected a factor above 1, got {request.drift:g}")
-    report.check_out(request.write, request.formats)
+    report.check_out(request.write, request.formats, "--write")
 
 
 def _finish(a: dict[str, Any], b: dict[str, Any], request: Request, *, across: bool) -> int:
@@ -80,5 +80,5 @@ def _finish(a: dict[str, Any], b: dict[str, Any], request: Request, *, across: b
     if request.mask:
         sides = [masked(side, public=True) for side in sides]
     result = compare.compare(*sides, drift=request.drift, across=across)
-    report.give([compared.render(result, form) for form in request.formats], request.write)
+    report.give([compared.render(result, form) for form in request.formats], request.write, "--write")
     return int(result["exit_code"])

@@ -58,19 +58,19 @@ def report(request: Request) -> None:
     give(texts if not place or request.out else [], request.out)
 
 
-def check_out(out: Path | None, formats: tuple[str, ...]) -> None:
-    """Refuses an --out that cannot take what is rendered.
+def check_out(out: Path | None, formats: tuple[str, ...], option: str = "--out") -> None:
+    """Refuses a file that cannot take what is rendered.
 
     Raises:
         UsageError: a folder, or several formats for one file.
     """
     if out is not None and len(formats) != 1:
-        raise UsageError(f"--out: expected one --format for one file, got {len(formats)}: {', '.join(formats)}")
+        raise UsageError(f"{option}: expected one --format for one file, got {len(formats)}: {', '.join(formats)}")
     if out is not None and out.is_dir():
-        raise UsageError(f"--out: expected a file, got the folder {out}")
+        raise UsageError(f"{option}: expected a file, got the folder {out}")
 
 
-def give(texts: Iterable[str], out: Path | None) -> None:
+def give(texts: Iterable[str], out: Path | None, option: str = "--out") -> None:
     """Prints texts as they are, or writes the only one to a file, whole or not at all.
 
     Raises:
@@ -87,4 +87,4 @@ def give(texts: Iterable[str], out: Path | None) -> None:
             part.write_text(text, encoding="utf-8")
             part.replace(out)
         except OSError as error:
-            raise UsageError(f"--out: cannot write {out}: {error.strerror}") from error
+            raise UsageError(f"{option}: cannot write {out}: {error.strerror}") from error
