@@ -56,7 +56,7 @@ def build(
         oldest, newest = _again(images, oldest), _again(images, newest)
     images = _one_variant(images, oldest, newest, notes)
     way = _way(wanted, images, oldest, newest)
-    if way == "created":
+    if way == "created" or (way == "git" and not all(map(order.commit_of, images))):
         images = _asked(images, local, registry, notes, dates=True)
         oldest, newest = _again(images, oldest), _again(images, newest)
     images = _ordered(way, wanted, images, oldest, newest, notes)

@@ -119,7 +119,6 @@ PLANTED = {
     "wrong": "out[:, 0] = out[:, 1]",
     "hangs": "while True: pass",
     "no start": "",
-    "slow": "",
     "flaky": "",
     "other": "raise RuntimeError('another bug altogether')",
 }
@@ -156,7 +155,8 @@ def make(images, parent):
         made = {}
         for number, (tag, kind) in enumerate(kinds.items()):
             files, created = kernel(kind, same.get("note", tag)), APRIL + number * 86400
-            made[tag] = images.nightly(f"localhost/{repository}:{tag}", files, parent=parent, created=created)
+            env = {"PYTHONHOME": "/nowhere"} if kind == "no start" else None
+            made[tag] = images.nightly(f"localhost/{repository}:{tag}", files, parent=parent, created=created, env=env)
         return made
 
     return call

@@ -1,7 +1,7 @@
 """`kvcheck bisect images` on a real engine: twelve nightlies that differ by one kernel file.
 
-In all but one of these tests the agents in the images are the double's, which answers by the kernel file without torch: what is tested
-is what happens to images. The last one runs the same images with the tests' own torch mounted.
+The first one runs real kernels, with the tests' own torch mounted. In the others the agents in the images are the double's, which
+answers by the kernel file without torch: what is tested there is what happens to images.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def nights(make):
 def bisect(kvcheck, folder):
     """Runs a bisect of images; its state is `state`."""
 
-    def call(*words, out="o"):
-        done = kvcheck("bisect", "images", *words, "small.yaml", "--device", "cpu", "--timeout", "2", "--out", out)
+    def call(*words, out="o", timeout=170):
+        done = kvcheck("bisect", "images", "--timeout", "2", *words, "small.yaml", "--device", "cpu", "--out", out, timeout=timeout)
         file = folder / out / "bisect.json"
         done.state = json.loads(file.read_text()) if file.is_file() else None
         return done
@@ -78,23 +78,26 @@ def neighbours(state):
     return tuple(state["candidates"][state["result"][end]]["label"] for end in ("good", "bad"))
 
 
-def test_twelve_nights_by_day(bisect, nights, folder):
-    done = bisect(*BY_DAY)
-    assert done.code == 0, done.err
+@pytest.mark.timeout(900)
+def test_twelve_nights_by_day(bisect, nights, folder, mount_words):
+    done = bisect(*BY_DAY, *mount_words, "--python", sys.executable, "--every", "--no-diagnosis", "--timeout", "10", timeout=800)
+    assert done.code == 0, done.out + done.err
     assert neighbours(done.state) == ("nightly_0404", "nightly_0405")
     answers = tried(done.state)
     assert answers[:2] == [("nightly_0415", "bad"), ("nightly_0403", "good")], "both ends first"
     assert len(answers) == 9, answers
     reasons = {step["label"]: step["reason"] for step in done.state["steps"] if step["label"] in ("nightly_0407", "nightly_0408")}
-    assert "libamdhip64.so.7: cannot open shared object file" in reasons["nightly_0408"], "the image that does not start"
+    assert "no Python there imports torch" in reasons["nightly_0408"], "the image that does not start"
     assert "No module named 'nightly_kernel'" in reasons["nightly_0407"], "the image that lacks the package"
     assert {label for label, kind in answers if kind == "unknown"} == {"nightly_0407", "nightly_0408", "nightly_0410"}
     again = [(step["label"], step["kind"]) for step in done.state["steps"] if step["why"] == "again"]
     assert sorted(again) == [("nightly_0404", "good"), ("nightly_0405", "bad")]
+    evidence = done.state["result"]["evidence"]
+    assert (evidence["verdict"], evidence["output"]) == ("wrong_topk", "indices")
     assert "1 of 13 days have no image: 2026-04-09" in done.out
-    assert [entry["package"] for entry in done.state["result"]["differences"]] == ["nightly_kernel"]
+    assert "nightly_kernel" in [entry["package"] for entry in done.state["result"]["differences"]]
     assert nights["nightly_0405"] in done.out and "`timeout` in" in done.out
-    assert "kvcheck bisect images --good 2026-04-03" in done.out
+    assert "kvcheck bisect images --timeout 2 --good 2026-04-03" in done.out
     assert (folder / "o/report.md").read_text() in done.out
 
 
@@ -107,10 +110,13 @@ def test_ends_that_are_not_what_they_are_said_to_be(bisect, nights):
 
 
 def test_a_kill_in_the_middle_and_resume(bisect, nights, folder, kvcheck, podman):
-    words = [sys.executable, "-m", "kvcheck.cli.main", "bisect", "images", *BY_DAY, "small.yaml", "--device", "cpu", "--timeout", "60"]
-    client = subprocess.Popen([*words, "--every", "--quiet", "--out", "o"], cwd=folder)
+    tags = ("nightly_0403", "nightly_0410", "nightly_0404", "nightly_0405")
+    words = [word for tag in tags for word in ("--candidates", f"localhost/nights:{tag}")]
+    words += ["--good", "localhost/nights:nightly_0403", "--bad", "localhost/nights:nightly_0405", "small.yaml", "--device", "cpu"]
+    command = [sys.executable, "-m", "kvcheck.cli.main", "bisect", "images", *words, "--timeout", "60", "--every", "--quiet", "--out", "o"]
+    client = subprocess.Popen(command, cwd=folder)
     try:
-        state = until(folder / "o" / "bisect.json", lambda state: (state["running"] or {}).get("label") == "nightly_0410")
+        state = until(folder / "o" / "bisect.json", lambda state: (state["running"] or {}).get("label") == "nights:nightly_0410")
         until_running(podman)
     finally:
         client.send_signal(signal.SIGKILL)
@@ -121,9 +127,9 @@ def test_a_kill_in_the_middle_and_resume(bisect, nights, folder, kvcheck, podman
     done = kvcheck("bisect", "resume", "o")
     assert done.code == 0, done.err
     after = json.loads((folder / "o" / "bisect.json").read_text())
-    assert neighbours(after) == ("nightly_0404", "nightly_0405")
-    assert [step["number"] for step in after["steps"]][: len(before)] == before
-    assert [step["label"] for step in after["steps"]].count("nightly_0410") == 1, "the step that was running is run again"
+    assert neighbours(after) == ("nights:nightly_0404", "nights:nightly_0405")
+    assert [step["number"] for step in after["steps"]][: len(before)] == before == [1, 2]
+    assert [step["label"] for step in after["steps"]].count("nights:nightly_0410") == 1, "the step that was running is run again"
     assert not podman.call("ps", "--all", "--quiet", "--filter", "label=kvcheck.owner").stdout.strip()
 
 
@@ -145,11 +151,11 @@ def until_running(podman, seconds=60.0):
 
 
 def test_a_flaky_fault_and_another_bug_on_the_way(bisect, make):
-    made = make("flaky", dict(zip("abcd", ("right", "flaky", "other", "flaky"), strict=True)))
+    made = make("flaky", dict(zip("abcd", ("right", "other", "right", "flaky"), strict=True)))
     words = [word for tag in made for word in ("--candidates", f"localhost/flaky:{tag}")]
     done = bisect("--good", "localhost/flaky:a", "--bad", "localhost/flaky:d", *words, "--runs", "4", "--every")
     assert done.code == 0, done.out + done.err
-    assert neighbours(done.state) == ("flaky:a", "flaky:b")
+    assert neighbours(done.state) == ("flaky:c", "flaky:d")
     assert done.state["result"]["rate"]["confidence"] > 0.8
     assert "RuntimeError" in str(done.state["result"]["others"]), "the other bug is told and not taken for this one"
 
@@ -214,13 +220,3 @@ def test_the_same_images_with_run_and_whatis(kvcheck, nights, folder):
     assert done.code == 1 and [row["verdict"] for row in done.run["cases"]] == ["pass", "wrong_topk"], done.err
     done = kvcheck("whatis", "localhost/nights:nightly_0404", "localhost/nights:nightly_0405", "--package", "nightly_kernel")
     assert done.code == 0 and "nightly_kernel" in done.out and "__init__.py" in done.out, done.err
-
-
-def test_with_the_torch_of_the_tests(bisect, nights, mount_words):
-    done = bisect(*BY_DAY, *mount_words, "--python", sys.executable, "--every", "--no-diagnosis", "--timeout", "10")
-    assert done.code == 0, done.out + done.err
-    assert neighbours(done.state) == ("nightly_0404", "nightly_0405")
-    answers = dict(tried(done.state))
-    assert answers["nightly_0407"] == answers["nightly_0410"] == "unknown"
-    assert done.state["result"]["evidence"]["verdict"] == "wrong_topk"
-    assert done.state["result"]["evidence"]["output"] == "indices"
