@@ -143,6 +143,7 @@ def test_a_whole_run_is_masked_by_key_and_twice_is_once():
     row = run["cases"][0]
     row.update(provider="aiter@/home/alice/aiter", case_file="/home/alice/cases/x.yaml", repro=COMMANDS[0])
     row.update(message=f"Traceback:\n  File /home/alice/k.py on node-17, token {A_TOKEN}", dispatch="/home/alice/k.py:3 f")
+    run["environment"]["git"] = {"aiter@/home/alice/aiter": "0123"}
     row["diagnosis"] = [{"fault": None, "sentence": "see /home/alice/x"}]
     kept = copy.deepcopy(run)
     once = masked(run, here=HERE)

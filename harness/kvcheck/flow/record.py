@@ -88,7 +88,8 @@ def compose(
 def _lifted(run: dict[str, Any]) -> dict[str, Any]:
     """What agents saw while they ran belongs to the environment: rows are the same whichever agent had them first."""
     modules: dict[str, set[str]] = {}
-    git = dict((run["environment"] or {}).get("git") or {})
+    files: dict[str, set[str]] = {}
+    git = dict(run["environment"].get("git") or {})
     rows = []
     for row in run["cases"]:
         seen = row.get("seen")
@@ -99,10 +100,12 @@ def _lifted(run: dict[str, Any]) -> dict[str, Any]:
             modules.setdefault(name, set()).add(digest)
         if seen.get("source"):
             git[row["provider"]] = seen["source"]
+        if seen.get("file"):
+            files.setdefault(row["provider"], set()).add(seen["file"])
         rows.append({key: value for key, value in row.items() if key != "seen"})
-    found = {name: ", ".join(sorted(digests)) for name, digests in sorted(modules.items())}
-    environment = {**run["environment"], **({"git": git} if git else {}), **({"modules": found} if found else {})}
-    return {**run, "environment": environment, "cases": rows}
+    told = {"files": files, "modules": modules}
+    hashes = {kind: {name: ", ".join(sorted(known)) for name, known in sorted(found.items())} for kind, found in told.items() if found}
+    return {**run, "environment": {**run["environment"], **({"git": git} if git else {}), **hashes}, "cases": rows}
 
 
 def write(run: dict[str, Any], path: Path) -> list[str]:

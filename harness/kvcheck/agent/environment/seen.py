@@ -36,8 +36,8 @@ class Seen:
             provider: whose case was the last.
 
         Returns:
-            news: `modules` {path of a loaded library: sha256, its first 16 digits}, `source` (the commit of the provider's files); empty
-                where there is nothing new.
+            news: `modules` {path of a loaded library: sha256, its first 16 digits}, `source` (the commit of the provider's files), `file`
+                (sha256 of a FILE.py); empty where there is nothing new.
         """
         news: dict[str, Any] = {}
         if OURS.match(provider):
@@ -52,6 +52,8 @@ class Seen:
             self._sources.add(provider)
             if source := described(place):
                 news["source"] = source
+            if provider.endswith(".py") and (digest := self._hash(os.path.expanduser(provider))):
+                news["file"] = digest
         return news
 
     def _place(self, provider: str) -> Path | None:

@@ -231,7 +231,8 @@ def masked(run: dict[str, Any], *, public: bool = False, here: Here | None = Non
                 return masker.name(value)
             return masker.key(value) if key in NAMES else masker.text(value)
         if isinstance(value, dict):
-            return {name: item if name in LEFT else walk(item, key if key in NAMES else name) for name, item in value.items()}
+            named = {masker.name(name) if "/" in str(name) else name: item for name, item in value.items()}  # a provider may be a key
+            return {name: item if name in LEFT else walk(item, key if key in NAMES else name) for name, item in named.items()}
         return [walk(item, key) for item in value] if isinstance(value, (list, tuple)) else value
 
     return walk(run, "")
