@@ -76,7 +76,7 @@ def _table(pair: Pair, members: Iterable[int], provider: str) -> str:
         grid = {key[::-1]: mine for key, mine in grid.items()}
     labels, notes = [], []
     for at, (axis, values) in enumerate(sides):
-        grid, kept, note = _fitted(grid, at, axis, values)
+        grid, kept, note = _fitted(grid, at, axis, values, sides[1 - at][0])
         labels.append(kept)
         notes += [f"; {text(note)}"] if note else []
     (down, _), (across, _) = sides
@@ -97,7 +97,7 @@ def _table(pair: Pair, members: Iterable[int], provider: str) -> str:
     return f'<div>{title}<p class="note">{said}{"".join(notes)}</p>{scrolled(table, label)}</div>'
 
 
-def _fitted(grid: Grid, at: int, axis: str, values: list[str]) -> tuple[Grid, list[str], str]:
+def _fitted(grid: Grid, at: int, axis: str, values: list[str], other: str) -> tuple[Grid, list[str], str]:
     """At most `LINES` values of an axis: those that were crossed with the other one, or ranges of numbers."""
     if len(values) <= LINES:
         return grid, values, ""
@@ -107,7 +107,7 @@ def _fitted(grid: Grid, at: int, axis: str, values: list[str]) -> tuple[Grid, li
     kept = [label for label in values if len(others[label]) > 1]
     if 2 <= len(kept) <= LINES:
         chosen = {key: mine for key, mine in grid.items() if key[at] in set(kept)}
-        return chosen, kept, f"{count(len(values) - len(kept))} values of {axis} that stand in one line only are left out"
+        return chosen, kept, f"{count(len(values) - len(kept))} values of {axis} that met a single {other} are left out"
     if not all(is_number(label) for label in values):
         first = values[:LINES]
         return {key: mine for key, mine in grid.items() if key[at] in set(first)}, first, f"{len(values) - LINES} more values of {axis}"

@@ -24,7 +24,8 @@ def wrong(run: dict[str, Any]) -> str:
     chosen = _chosen(run, failing)
     kinds = len({rows.identity(row) for row in failing})
     note = f"{some(len(failing), 'case')} {'fails' if len(failing) == 1 else 'fail'} in {some(kinds, 'way')}"
-    note += f"; {count(len(chosen))} of them, each way in turn:" if len(chosen) < len(failing) else ":"
+    turn = ", each way in turn" if kinds > 1 else ""
+    note += f"; {count(len(chosen))} of them{turn}:" if len(chosen) < len(failing) else ":"
     options = [f"{text(rows.verdict(row), 40)} {text(row.get('provider'), 60)}: {text(_short(row), 200)}" for row in chosen]
     body = picker("case", "Case", options, [_article(row, f"w{at}") for at, row in enumerate(chosen)])
     return section("wrong", "What is wrong", body, note)
