@@ -93,7 +93,7 @@ def test_twelve_nights_by_day(bisect, nights, folder, mount_words):
     again = [(step["label"], step["kind"]) for step in done.state["steps"] if step["why"] == "again"]
     assert sorted(again) == [("nightly_0404", "good"), ("nightly_0405", "bad")]
     evidence = done.state["result"]["evidence"]
-    assert (evidence["verdict"], evidence["output"]) == ("wrong_topk", "indices")
+    assert (evidence["verdict"], evidence["output"]) == ("wrong_topk", "topk_positions")
     assert "1 of 13 days have no image: 2026-04-09" in done.out
     assert "nightly_kernel" in [entry["package"] for entry in done.state["result"]["differences"]]
     assert nights["nightly_0405"] in done.out and "`timeout` in" in done.out
