@@ -121,7 +121,8 @@ def _scripts(run: dict[str, Any], row: dict[str, Any], made_by: str | None) -> I
         for change in ({}, {"guards": True}, {"turns": True}):
             try:
                 base = wanted(run, source, made_by)
-                others = [base] if base.verdict != "metamorphic" or base.relation == "repeat" else relations.others(base)
+                direct = base.verdict != "metamorphic" or base.relation == "repeat" or relations.moved(base)
+                others = [base] if direct else relations.others(base)
                 for each in others:
                     script = text(dataclasses.replace(each, **change))
                     if script not in found:

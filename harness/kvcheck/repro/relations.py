@@ -12,6 +12,25 @@ MOST_IDS = 140000
 """Pages of a pool whose upper half has ids that do not fit 16 bits."""
 
 
+IDS = {"mla_decode": "kv_indices", "paged_mqa_logits": "block_table", "index_k_cache_gather": "block_table"}
+"""What names the pages, by op."""
+
+
+def moved(wanted: Wanted) -> list[str] | None:
+    """Lines that change the inputs so that not a bit of the answer may change; None where a relation is not of that kind.
+
+    Args:
+        wanted: a metamorphic row.
+    """
+    names = IDS.get(wanted.op)
+    if wanted.relation == "page_permutation" and names:
+        return [f"kv_cache, {names} = kv_cache.flip(0), NUM_BLOCKS - 1 - {names}  # the same pages in another order"]
+    if wanted.relation == "strided_against_contiguous" and "a pitched cache" in wanted.message and wanted.op != "mla_decode":
+        pitched = "torch.nn.functional.pad(kv_cache.flatten(1), (0, 64))[:, :PAGE]"
+        return [f"kv_cache = {pitched}.unflatten(1, (BLOCK_SIZE, 1, DIM + 4))  # the same pages, further apart"]
+    return None
+
+
 def others(wanted: Wanted) -> list[Wanted]:
     """The cases that stand for the other side of a relation, likeliest first.
 

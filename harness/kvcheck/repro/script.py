@@ -9,7 +9,7 @@ import textwrap
 from typing import Any
 
 from kvcheck.agent.protocol import parse_provider
-from kvcheck.repro import calls, helpers, ops
+from kvcheck.repro import calls, helpers, ops, relations
 from kvcheck.repro.parts import WIDTH, NoScript, Parts
 from kvcheck.repro.wanted import Called, Wanted
 
@@ -34,7 +34,7 @@ def text(wanted: Wanted) -> str:
     """
     if wanted.verdict in NOT_REPRODUCED:
         raise NoScript(f"the verdict is {wanted.verdict}, which says nothing of the kernel")
-    if wanted.verdict == "metamorphic" and wanted.relation != "repeat":
+    if wanted.verdict == "metamorphic" and wanted.relation != "repeat" and not relations.moved(wanted):
         raise NoScript(f"one call is right: what fails is the relation {wanted.relation} between two, which `kvcheck run` shows")
     if wanted.params.get("launch") == "graph":
         raise NoScript("the kernel was captured in a graph, which a short script does not do")
@@ -93,7 +93,8 @@ def _assembled(wanted: Wanted, parts: Parts, called: Called, body: dict[str, lis
     for function in defined:
         lines += [*function.splitlines(), ""]
     for name, title in TITLES.items():
-        lines += [*([f"# {title}"] if space else []), *body[name], ""]
+        if body[name]:
+            lines += [*([f"# {title}"] if space else []), *body[name], ""]
     return lines[:-1] if space > 1 else [line for line in lines if line]
 
 
@@ -108,6 +109,8 @@ def _body(wanted: Wanted, parts: Parts, called: Called) -> dict[str, list[str]]:
     if parts.facts.get("refused"):
         return {**sections, "kernel": [*called.load, ""], "check": _refusal(parts, called)}
     call, check = list(called.call), _checks(parts, called)
+    if wanted.verdict == "metamorphic" and (moved := relations.moved(wanted)):
+        return {**sections, "expected": [], "kernel": [*called.load, "", *call], "check": _twice(parts, called, moved)}
     if wanted.verdict == "input_mutated":
         kept = ", ".join(f"{name}={name}" for name in parts.arguments)
         call = [f"given = dict({kept})", "kept = {name: tensor.clone() for name, tensor in given.items()}", *call]
@@ -149,6 +152,20 @@ def _turns(parts: Parts, called: Called) -> list[str]:
         *("    " + line for line in called.call),
         f"    for name, then, now in zip({names}, first, {every}):",
         '        show(f"{name} of call {turn}", ~((now == then) | (now.isnan() & then.isnan())), then, now)',
+    ]
+
+
+def _twice(parts: Parts, called: Called, moved: list[str]) -> list[str]:
+    """The call once more, on the same data laid out otherwise: not a bit may change."""
+    names = [each.name for each in parts.outputs if each.name not in called.withheld]
+    every = f"({', '.join(names)},)"
+    return [
+        f"first = [each.clone() for each in {every}]",
+        *moved,
+        *called.call,
+        f"for name, then, now in zip({names}, first, {every}):",
+        "    show(name, ~((now == then) | (now.isnan() & then.isnan())), then, now)",
+        'print("RIGHT: both calls give the same bits")',
     ]
 
 
