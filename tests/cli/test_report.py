@@ -160,7 +160,7 @@ def test_an_address_is_a_place_too():
 
 
 def test_what_is_rendered_is_masked_unless_told_otherwise(kvcheck, finished):
-    home = "/home/somebody"
+    home = "/Users/somebody"
     run = json.loads((finished / "run.json").read_text())
     run["run"]["masked"] = False
     run["environment"]["executable"] = f"{home}/venv/bin/python"

@@ -121,12 +121,12 @@ def test_torch_says_how_it_was_built(monkeypatch):
 
 
 def test_what_agents_saw_is_in_the_environment_and_rows_are_the_same_whichever_agent_had_them(monkeypatch):
-    monkeypatch.setenv("HOME", "/home/alice")
-    provider = "aiter@/home/alice/aiter"
+    monkeypatch.setenv("HOME", "/Users/alice")
+    provider = "aiter@/Users/alice/aiter"
     rows = [
         {"id": "a", "provider": provider, "verdict": "pass", "seen": {"modules": {"~/.aiter/m.so": "ab"}, "source": "0123"}},
         {"id": "b", "provider": provider, "verdict": "pass", "seen": {"modules": {"~/.aiter/m.so": "cd", "n.so": "ef"}}},
-        {"id": "c", "provider": "/home/alice/k.py", "verdict": "pass", "seen": {"file": "12"}},
+        {"id": "c", "provider": "/Users/alice/k.py", "verdict": "pass", "seen": {"file": "12"}},
         {"id": "d", "provider": provider, "verdict": "pass"},
     ]
     started = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)

