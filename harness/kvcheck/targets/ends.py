@@ -138,7 +138,8 @@ class Ends:
         if tags.is_digest(text) and self._repository:
             reference = f"{self._repository}@{text}"
         why = "not an image here"
-        if (tag or digest or self._repository) and not reference.startswith("localhost/"):
+        only_here = bool(self._images) and all(image.reference.startswith("localhost/") for image in self._images)
+        if (tag or digest or self._repository) and not only_here and not reference.startswith("localhost/"):
             try:
                 found = self._registry.date(self._registry.look(Found(reference)))
                 its_tag = tags.split(reference)[1]

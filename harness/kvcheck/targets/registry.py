@@ -127,7 +127,7 @@ class Registry:
             raise RegistryError(f"{what}: the registry did not answer within {self._timeout:.0f} s") from None
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip().splitlines() or [f"skopeo ended with status {done.returncode}"]
-            text = said[-1].partition("msg=")[2].strip('"') or said[-1]
+            text = said[-1].partition("msg=")[2].strip('"').replace('\\"', '"') or said[-1]
             raise RegistryError(f"{what}: {text}", missing=any(word in text for word in MISSING))
         return done.stdout
 

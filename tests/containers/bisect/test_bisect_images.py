@@ -27,6 +27,9 @@ axes:
 PROVIDER = '''"""The kernel package that the image has."""
 
 from nightly_kernel import topk_per_row
+
+pytestmark = pytest.mark.xdist_group("bisect-images")
+"""One worker for all: images are made and pushed once."""
 '''
 KINDS = dict(
     zip(

@@ -12,6 +12,9 @@ import pytest
 from kvcheck.targets.found import Found
 from kvcheck.targets.registry import Registry
 
+pytestmark = pytest.mark.xdist_group("bisect-images")
+"""One worker for all: images are made and pushed once."""
+
 KINDS = ("right", "right", "right", "wrong", "wrong", "wrong")
 CASE = """schema: 1
 name: small

@@ -15,6 +15,9 @@ from kvcheck.targets.found import Found
 from kvcheck.targets.pulls import Pulls
 from kvcheck.targets.registry import Registry
 
+pytestmark = pytest.mark.xdist_group("bisect-images")
+"""One worker for all: images are made and pushed once."""
+
 SIZE = 1 << 20
 
 

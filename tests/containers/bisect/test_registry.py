@@ -12,6 +12,9 @@ from kvcheck.targets.found import Found
 from kvcheck.targets.listing import Wanted
 from kvcheck.targets.registry import Registry, RegistryError
 
+pytestmark = pytest.mark.xdist_group("bisect-images")
+"""One worker for all: images are made and pushed once."""
+
 DAY = 86400
 APRIL = 1775174400
 """2026-04-03 00:00 UTC."""
