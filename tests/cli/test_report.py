@@ -178,3 +178,42 @@ def test_a_file_gets_the_report_whole(kvcheck, finished, tmp_path):
     done = kvcheck("report", "run", "--format", "junit", "--out", "junit.xml")
     assert done.code == 0 and done.out == ""
     assert (tmp_path / "junit.xml").read_text().startswith("<?xml") and not (tmp_path / "junit.xml.part").exists()
+
+
+RAISES = """
+def paged_mqa_logits(q, kv_cache, weights, context_lens, block_table, *, max_model_len, block_size, kv_dtype, out, alloc):
+    raise RuntimeError(f"cannot open {__file__} with password=hunter22")
+"""
+CASE = """
+schema: 1
+name: small
+op: paged_mqa_logits
+fixed: {num_heads: 8, topk: 64, max_model_len: 512}
+axes: {context_len: [65]}
+"""
+
+
+def test_a_run_leaves_no_names_and_its_command_works(kvcheck, tmp_path):
+    home = tmp_path / "somebodys-home"
+    home.mkdir()
+    (home / "my kernel.py").write_text(RAISES)
+    (home / "small.yaml").write_text(CASE)
+    words = ("run", home / "small.yaml", "--provider", home / "my kernel.py", "--quiet", "--out")
+    done = kvcheck(*words, "masked", env={"HOME": str(home)})
+    assert done.code == 1, done.err
+    (row,) = done.run["cases"]
+    for file in ("run.json", "results.csv", "report.md"):
+        text = (done.folder / file).read_text()
+        assert "somebodys-home" not in text and "hunter22" not in text, file
+    assert "somebodys-home" not in done.out and "hunter22" not in done.out
+    assert row["verdict"] == "crash" and "cannot open ~/my kernel.py with password=***" in row["message"]
+    assert (row["provider"], row["case_file"]) == ("~/my kernel.py", "~/small.yaml")
+    assert row["repro"].startswith("kvcheck run ~/small.yaml --only 'small[context_len=65]' --provider ~/'my kernel.py'")
+    shell = f'kvcheck() {{ "{sys.executable}" -m kvcheck.cli.main "$@"; }}\n{row["repro"]} --out again --quiet'
+    environment = {**os.environ, "HOME": str(home)}
+    again = subprocess.run(["bash", "-c", shell], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=170, check=False)
+    assert again.returncode == 1, again.stdout + again.stderr
+    repeated = json.loads((tmp_path / "again" / "run.json").read_text())["cases"][0]
+    assert {key: repeated[key] for key in ("id", "provider", "message")} == {key: row[key] for key in ("id", "provider", "message")}
+    plain = kvcheck(*words, "plain", "--no-mask", env={"HOME": str(home)})
+    assert "somebodys-home/my kernel.py" in plain.run["cases"][0]["provider"] and "hunter22" in plain.out
