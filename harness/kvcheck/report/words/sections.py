@@ -19,7 +19,7 @@ TABLES = 4
 ERRORS = 5
 FACTS = 40
 LEADING = ("kvcheck", "python", "torch", "triton", "aiter", "vllm", "rocm", "hip", "cuda", "device name", "device arch", "device count")
-ALSO = ("driver", "container", "git")
+ALSO = ("torch_build", "driver", "container", "git", "files", "modules")
 """Facts of the environment that a maintainer asks for first."""
 
 
