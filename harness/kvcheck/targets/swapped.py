@@ -24,15 +24,14 @@ if spec is None:
     print(json.dumps(None)); sys.exit()
 folders = list(spec.submodule_search_locations or ())
 path = os.path.realpath(folders[0] if folders else spec.origin)
-if to:
-    if os.path.isdir(path):
-        shutil.copytree(path, os.path.join(to, "package"), symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    else:
-        shutil.copyfile(path, os.path.join(to, "package"))
-    for folder, names, files in os.walk(to):
-        for one in names + files:
-            if not os.path.islink(os.path.join(folder, one)):
-                os.chmod(os.path.join(folder, one), os.stat(os.path.join(folder, one)).st_mode | 0o444 | (0o111 if one in names else 0))
+if os.path.isdir(path):
+    shutil.copytree(path, os.path.join(to, "package"), symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+else:
+    shutil.copyfile(path, os.path.join(to, "package"))
+for folder, names, files in os.walk(to):
+    for one in names + files:
+        if not os.path.islink(os.path.join(folder, one)):
+            os.chmod(os.path.join(folder, one), os.stat(os.path.join(folder, one)).st_mode | 0o444 | (0o111 if one in names else 0))
 print(json.dumps(path))
 """
 
@@ -51,7 +50,7 @@ class Swap:
         self._engine = engine
         self._mounts = mounts
         self._folder: Path | None = None
-        self._copied: dict[str, Path] = {}
+        self._taken: dict[str, tuple[Path, str]] = {}
 
     def mount(self, base: Image, giver: Image) -> Mount:
         """The package of one image, where another one has its own; read-only.
@@ -59,27 +58,27 @@ class Swap:
         Raises:
             Unavailable: one of them has no such package, or it could not be copied.
         """
-        target = self._path(base, None)
-        if giver.id not in self._copied:
-            self._folder = self._folder or Path(tempfile.mkdtemp(prefix="kvcheck-swap-"))
-            to = self._folder / str(len(self._copied))
-            to.mkdir()
-            to.chmod(0o1777)
-            self._path(giver, to)
-            self._copied[giver.id] = to / "package"
-        return Mount(self._copied[giver.id], target)
+        _, target = self._take(base)
+        source, _ = self._take(giver)
+        return Mount(source, target)
 
     def close(self) -> None:
         """Removes the copies."""
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _path(self, image: Image, to: Path | None) -> str:
-        mounts = [*self._mounts, *([Mount(to, COPIED, True)] if to else [])]
+    def _take(self, image: Image) -> tuple[Path, str]:
+        """A copy of an image's package, and where it lies in the image."""
+        if image.id in self._taken:
+            return self._taken[image.id]
+        self._folder = self._folder or Path(tempfile.mkdtemp(prefix="kvcheck-swap-"))
+        to = self._folder / str(len(list(self._folder.iterdir())))
+        to.mkdir()
+        to.chmod(0o1777)
         try:
             python = find_python(self._engine, image.id, mounts=self._mounts)
-            argv = [python, "-c", FIND, self.package, COPIED if to else ""]
-            done = run_in(self._engine, image.id, argv, mounts=mounts, timeout=TIMEOUT)
+            argv = [python, "-c", FIND, self.package, COPIED]
+            done = run_in(self._engine, image.id, argv, mounts=[*self._mounts, Mount(to, COPIED, True)], timeout=TIMEOUT)
             if done.returncode:
                 raise Unavailable(f"{self.package} could not be taken from {image.reference}: {said(done)}")
             path = json.loads(done.stdout.decode().strip().splitlines()[-1])
@@ -87,7 +86,8 @@ class Swap:
             raise Unavailable(f"{self.package} could not be looked for in {image.reference}: {error}") from None
         if path is None:
             raise Unavailable(f"{image.reference} has no package {self.package}")
-        return path
+        self._taken[image.id] = to / "package", path
+        return self._taken[image.id]
 
 
 def convict(package: str, answers: Sequence[str]) -> str:
