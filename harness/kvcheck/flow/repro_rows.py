@@ -71,6 +71,7 @@ def wanted(run: dict[str, Any], row: dict[str, Any], made_by: str | None = None)
         case=name,
         seen_with=line(_seen_with(environment, device), 300),
         made_by=made_by or shlex.join(["kvcheck", "repro", str((run.get("run") or {}).get("id") or "RUN"), name]),
+        arch=str(device.get("arch") or ""),
         relation=_relation(row),
         stage_of=stage_of,
         guards="out_of_bounds_write" in also,

@@ -23,6 +23,7 @@ class Wanted:
         precision: the row's precision model.
         dispatch: what ran.
         device: "cpu" or "cuda".
+        arch: of the device, such as gfx942 or sm_90.
         case: the row's id.
         seen_with: versions and device of the run.
         made_by: command that wrote the script.
@@ -45,6 +46,7 @@ class Wanted:
     case: str
     seen_with: str
     made_by: str
+    arch: str = ""
     relation: str | None = None
     stage_of: str | None = None
     guards: bool = False

@@ -7,7 +7,6 @@ from kvcheck.repro import parts
 from kvcheck.repro.parts import NoScript, Parts
 from kvcheck.repro.wanted import Called, Wanted, rooms
 
-NEEDS = "aiter"
 ENTRIES = {
     "stage1": "deepgemm_fp8_paged_mqa_logits_stage1",
     "stage1_defaults": "deepgemm_fp8_paged_mqa_logits_stage1",
@@ -32,6 +31,8 @@ def build(wanted: Wanted, sections: Parts) -> Called:
         NoScript: a variant or a device for which there is no short call.
     """
     _, variant, directory = parse_provider(wanted.provider)
+    if wanted.arch.startswith("sm_"):
+        raise NoScript("aiter launches its kernels with options that Triton refuses on CUDA; kvcheck drops them")
     op = {
         "paged_mqa_logits": _paged,
         "mqa_logits": _windows,
@@ -45,12 +46,13 @@ def build(wanted: Wanted, sections: Parts) -> Called:
     load, call, withheld = op(wanted, sections, variant)
     lead = [f"sys.path.insert(0, {directory!r})  # the checkout"] if directory else []
     room = rooms(tuple(each for each in sections.outputs if each.name not in withheld), wanted.guards)
-    plain = _plain(directory) if (wanted.device == "cpu" or directory) and wanted.op in TRITON else []
+    fp8 = "FP8" if any("FP8 = " in line for line in sections.constants) else "torch.float8_e4m3fn"
+    plain = _plain(directory, fp8) if (wanted.device == "cpu" or directory) and wanted.op in TRITON else []
     load = [*lead, *plain, *load]
     return Called(load, [*room, *call], "aiter", frozenset(withheld))
 
 
-def _plain(directory: str | None) -> list[str]:
+def _plain(directory: str | None, fp8: str) -> list[str]:
     """Lines that let aiter's Triton files be imported where its `__init__` cannot run."""
     alone = "True" if directory else "torch.version.hip is None"
     why = "a checkout has nothing built" if directory else "no ROCm"
@@ -59,7 +61,7 @@ def _plain(directory: str | None) -> list[str]:
         '    root = importlib.util.find_spec("aiter").submodule_search_locations[0]',
         '    for part in ("", ".jit", ".jit.utils", ".jit.utils.chip_info", ".ops", ".ops.triton", ".utility", ".dtypes"):',
         '        module = sys.modules["aiter" + part] = types.ModuleType("aiter" + part)',
-        '        module.__path__, module.fp8 = [root + part.replace(".", "/")], FP8',
+        f'        module.__path__, module.fp8 = [root + part.replace(".", "/")], {fp8}',
         '        module.get_gfx, module.get_cu_num = lambda: "gfx90a", lambda: 80  # a card without code of its own',
         '    card = types.SimpleNamespace(backend="hip", arch="gfx90a", warp_size=64)',
         "    answers = types.SimpleNamespace(get_current_target=lambda: card, get_current_device=lambda: 0)",
@@ -92,7 +94,7 @@ def _paged(wanted: Wanted, sections: Parts, variant: str | None) -> tuple[list[s
         query = "q.reshape(ROWS, 1, HEADS, DIM)"
         table, lens = "block_table.repeat_interleave(NEXT_N, 0)", "context_lens.reshape(-1)"
     if "ragged" in chosen:
-        lens = "torch.tensor([0, *LENGTHS if NEXT_N == 1 else CONTEXT]).cumsum(0).int()"
+        lens = "torch.tensor([0, *CONTEXT]).cumsum(0).int()"
         table = "torch.cat([row[:n] for row, n in zip(block_table, CONTEXT)])"
     cache = "kv_cache"
     shuffled = "preshuffle" in chosen or (chosen == "fused" and wanted.device == "cuda" and wanted.params["block_size"] > 1)
@@ -146,21 +148,21 @@ def _mla(wanted: Wanted, sections: Parts, variant: str | None) -> tuple[list[str
     if form == "fp8_656":
         raise NoScript("aiter's Triton MLA does not read 656-byte tokens")
     dtype = {"bf16": "bfloat16", "fp16": "float16", "e4m3fn": "float8_e4m3fn", "e4m3fnuz": "float8_e4m3fnuz"}[form]
+    ids = "kv_indices[a:b] for a, b in zip(kv_indptr, kv_indptr[1:])" if dense else "ids.int() for ids in lists"
+    lens = "CONTEXT" if dense else "[len(ids) for ids in lists]"
     call = [
-        "lists = [kv_indices[a:b] for a, b in zip(kv_indptr[:-1].tolist(), kv_indptr[1:].tolist())]",
-        f"table = torch.nn.utils.rnn.pad_sequence(lists, batch_first=True, padding_value={0 if dense else -1})",
-        f"lens = torch.tensor({'CONTEXT' if dense else '[len(ids) for ids in lists]'}, dtype=torch.int32)",
+        f"table = torch.nn.utils.rnn.pad_sequence([{ids}], True, {0 if dense else -1})",
+        f"lens, starts = torch.tensor({lens}).int(), torch.arange(BATCH + 1, dtype=torch.int32) * NEXT_N",
         "rows, seats = q.view(-1, HEADS, DIM), out.view(-1, HEADS, DIM_V)",
-        "starts = torch.arange(0, BATCH * NEXT_N + 1, NEXT_N, dtype=torch.int32)",
-        f"cache = kv_cache.view(torch.{dtype})",
     ]
     if dense:
         scale = "None" if form in ("bf16", "fp16") else "torch.tensor([KV_SCALE])"
         most = "int(lens.max()), table, SOFTMAX_SCALE, DIM_V, DIM - DIM_V, True, None"
-        call += parts.invoke("kernel", ["rows, cache, seats, starts, lens", most, scale])
+        call += parts.invoke("kernel", [f"rows, kv_cache.view(torch.{dtype}), seats, starts, lens", most, scale])
         return ["from aiter.ops.triton.attention.mla import mla_decode_fwd as kernel"], call, ("lse",)
+    padded = f"torch.nn.functional.pad(pool, (0, 0, 0, -NUM_BLOCKS % {LEAST_PAGE}))"
     call += [
-        f"cache = torch.cat((cache, cache.new_zeros(-len(cache) % {LEAST_PAGE}, 1, 1, DIM))).view(-1, {LEAST_PAGE}, 1, DIM)",
+        f"cache = {padded}.view(torch.{dtype}).view(-1, {LEAST_PAGE}, 1, DIM)",
         "kernel(rows, cache, seats, starts, 1, lens, int(lens.max()), SOFTMAX_SCALE, table, table, DIM_V)",
     ]
     return _import(wanted, "unified_attention_sparse_mla", "unified_attention_sparse_mla"), call, ("lse",)

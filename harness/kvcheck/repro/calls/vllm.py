@@ -6,7 +6,6 @@ from kvcheck.agent.protocol import parse_provider
 from kvcheck.repro.parts import NoScript, Parts
 from kvcheck.repro.wanted import Called, Wanted, rooms
 
-NEEDS = "vllm"
 OPS = "vllm.v1.attention.ops.rocm_aiter_mla_sparse"
 SPARSE = "vllm.v1.attention.backends.mla.sparse_utils"
 WIDEST_TILE = 1024

@@ -136,7 +136,14 @@ def _lists(case: dict[str, Any], count: list[int], num_pages: int, seed: int) ->
     return [
         *lines,
         f"last_page_len = torch.tensor({last}, dtype=torch.int32)",
-        "ends = zip(kv_indptr[:-1].tolist(), kv_indptr[1:].tolist(), CONTEXT)",
+        *(_slots() if dense else ["lists = [kv_indices[a:b].long() for a, b in zip(kv_indptr, kv_indptr[1:])]"]),
+    ]
+
+
+def _slots() -> list[str]:
+    """Lines that make `lists` out of pages."""
+    return [
+        "ends = zip(kv_indptr, kv_indptr[1:], CONTEXT)",
         "lists = [(kv_indices[a:b, None].long() * PAGE_SIZE + torch.arange(PAGE_SIZE)).flatten()[:n] for a, b, n in ends]",
     ]
 
