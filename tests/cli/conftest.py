@@ -11,6 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from .bisect_range import Range
+
 
 @pytest.fixture
 def kvcheck(tmp_path):
@@ -36,3 +38,9 @@ def case_file(tmp_path):
         return str(file)
 
     return write
+
+
+@pytest.fixture
+def double(tmp_path, monkeypatch, capsys):
+    """A range that is written down, to bisect with agents that a double plays."""
+    return Range(tmp_path, monkeypatch, capsys)
