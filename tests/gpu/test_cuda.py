@@ -74,6 +74,16 @@ def test_planted_faults_are_caught(runner, fault):
     assert row["verdict"] in ("mismatch", "nonfinite", "out_of_bounds_write")
 
 
+@pytest.mark.parametrize(
+    "fault", ["page_turned_early", "race_with_next_tile", "reads_clamped_to_zero", "rows_swapped", "whole_tile_stored"]
+)
+def test_faults_in_the_source_of_our_kernel_are_caught(runner, fault):
+    """A race among them: it shows in one call or another."""
+    params = {"context_len": [300, 2049], "batch": 2, "next_n": 2, "block_size": 16, "max_model_len": 2049, "topk": 64}
+    rows = [judge(runner, f"fault:{fault}", request={"repeat": 5}, **params) for _ in range(3)]
+    assert {row["verdict"] for row in rows} & {"mismatch", "nonfinite", "unwritten", "out_of_bounds_write", "nondeterministic"}, rows
+
+
 def test_a_lost_context_is_the_kernels_crash(tmp_path):
     """In a process of its own: it has no device afterwards, which is why an agent says so and is started again."""
     wild = tmp_path / "wild.py"
