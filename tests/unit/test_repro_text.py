@@ -107,15 +107,21 @@ def test_the_same_row_gives_the_same_text():
         ({"verdict": "unsupported"}, "says nothing of the kernel"),
         ({"verdict": "invalid_case"}, "says nothing of the kernel"),
         ({"verdict": "metamorphic", "check": "decode_against_prefill"}, "relation decode_against_prefill"),
-        ({"case": {"block_table": "no_such_table"}}, "has no short form"),
-        ({"case": {"values": "no_such_values"}}, "no short form"),
+        ({"case": {"block_table": "no_such_table"}}, "does not fit the op"),
+        ({"case": {"kv_dtype": "e4m3fn; import os"}}, "does not fit the op"),
+        ({"case": {"batch": "1, 2); import os; ("}}, "does not fit the op"),
+        ({"provider": "aiter", "kind": "cuda", "arch": "sm_90"}, "options that Triton refuses"),
     ],
 )
 def test_some_rows_have_no_script(given, why):
+    given = dict(given)
+    kind, arch = given.pop("kind", "cpu"), given.pop("arch", None)
     made = row(**given)
-    assert text_for(run(made), made) is None
+    whole = run(made, kind=kind)
+    whole["environment"]["device"] |= {"arch": arch} if arch else {}
+    assert text_for(whole, made) is None
     with pytest.raises(NoScript, match=why):
-        text(wanted(run(made), made))
+        text(wanted(whole, made))
 
 
 def test_guards_and_repeats_are_in_the_scripts_that_need_them():

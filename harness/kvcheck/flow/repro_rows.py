@@ -43,13 +43,15 @@ def wanted(run: dict[str, Any], row: dict[str, Any], made_by: str | None = None)
         made_by: the command line, or None for the one that would write it.
 
     Raises:
-        NoScript: a pipeline whose first wrong stage is not known.
+        NoScript: a pipeline whose first wrong stage is not known, or params that are none of the op's.
     """
     environment = run.get("environment") or {}
     device = environment.get("device") or {}
     smaller = ((row.get("shrunk") or {}).get("smallest") or {}) if is_failure(row) else {}
     told = {**row, **(smaller.get("row") or {})}
     op, params, precision, stage_of = row["op"], smaller.get("params") or row["params"], row.get("precision"), None
+    if op not in specs.names("ops"):
+        raise NoScript(f"there is no op {line(op, 80)}")
     if "stages" in specs.load("ops", op).data:
         stage_of, op = op, row.get("first_wrong_stage")
         params, precision = _stage(stage_of, op, params), None
@@ -112,11 +114,15 @@ def _stage(pipeline: str, op: str | None, params: dict[str, Any]) -> dict[str, A
 
 def _resolved(op: str, params: dict[str, Any], device: dict[str, Any]) -> dict[str, Any]:
     """Params of a row whose agent died before it resolved them, or of a run from before an axis was there."""
-    found = {**{name: axis.default for name, axis in specs.axes(op).items()}, **params}
+    axes = specs.axes(op)
+    found = {**{name: axis.default for name, axis in axes.items()}, **{name: params[name] for name in params if name in axes}}
     if found.get("kv_dtype") == "auto":
         found["kv_dtype"] = "e4m3fnuz" if str(device.get("arch", "")).startswith("gfx94") else "e4m3fn"
     if found.get("poison") == "auto":
         found["poison"] = "finite_beacon" if device.get("interpreted", True) else "nan"
+    problems = specs.check_params(op, found)  # what stands in a run.json is written into a script that is run
+    if problems:
+        raise NoScript("the case does not fit the op: " + line("; ".join(map(str, problems)), 300))
     return found
 
 

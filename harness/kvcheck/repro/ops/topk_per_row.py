@@ -53,9 +53,9 @@ def build(case: dict[str, Any], precision: str | None, seed: int) -> Parts:
             "    for column, p in enumerate(got):",
             "        legal = p not in seen and 0 <= p < n and (p == column if n <= TOPK else logits[row, p] >= least)",
             "        if not (legal if column < kept else p == -1) or (missing and column == kept - 1):",
-            '            print(f"WRONG topk_positions: first [row {row}, column {column}] of a row of {n}: got {p},", end=" ")',
-            '            print(f"expected for one {want[row, column]}; missing {sorted(missing)[:5]}, the k-th value is {least}")',
-            "            sys.exit(1)",
+            '            lost = f"; {sorted(missing)[:5]} are missing" if missing else ""',
+            '            one = f"expected {want[row, column]}" + (", or another as large" if n > TOPK else "")',
+            '            sys.exit(f"WRONG topk_positions at [{row}, {column}] of a row of {n}: {one}, got {p}{lost}")',
             "        seen.add(p)",
         ],
     )
