@@ -158,6 +158,21 @@ def test_the_other_side_of_a_relation_is_a_case_of_its_own():
         assert other.params[axis] != base.params[axis] and text(other)
 
 
+@pytest.mark.parametrize(
+    ("op", "relation", "message", "line"),
+    [
+        ("mla_decode", "page_permutation", "16 pages in another order: ...", "kv_cache.flip(0)"),
+        ("paged_mqa_logits", "strided_against_contiguous", "a pitched cache: ...", "the same pages, further apart"),
+        ("paged_mqa_logits", "batch_neighbour", "other values in all but the first, third, ... request: ...", "[1::2] *= -3"),
+        ("mqa_logits", "batch_neighbour", "other values in all but the second, fourth, ... row: ...", "[0::2] *= -3"),
+        ("paged_mqa_logits", "repeat", "the same call again: ...", "for turn in range"),
+    ],
+)
+def test_relations_whose_bits_must_agree_are_two_calls(op, relation, message, line):
+    script = written(op=op, case=CASES[op][4], verdict="metamorphic", check=relation, message=message)
+    assert line in script and script.count("kernel(") >= 2
+
+
 def test_a_run_from_before_an_axis_still_has_a_script():
     made = row()
     del made["params"]["table_stride"], made["params"]["cache"]

@@ -15,9 +15,13 @@ MOST_IDS = 140000
 IDS = {"mla_decode": "kv_indices", "paged_mqa_logits": "block_table", "index_k_cache_gather": "block_table"}
 """What names the pages, by op."""
 
+STIRRED = {"paged_mqa_logits": (" // NEXT_N", "BATCH"), "mqa_logits": ("", "ROWS")}
+"""Ops whose units can be given other values: how a row's unit is found, and how many there are."""
+
 
 def moved(wanted: Wanted) -> list[str] | None:
-    """Lines that change the inputs so that not a bit of the answer may change; None where a relation is not of that kind.
+    """Lines that change the inputs so that not a bit of the answer may change, or of the rows `keep`; None where a relation is not
+    of that kind.
 
     Args:
         wanted: a metamorphic row.
@@ -28,6 +32,15 @@ def moved(wanted: Wanted) -> list[str] | None:
     if wanted.relation == "strided_against_contiguous" and "a pitched cache" in wanted.message and wanted.op != "mla_decode":
         pitched = "torch.nn.functional.pad(kv_cache.flatten(1), (0, 64))[:, :PAGE]"
         return [f"kv_cache = {pitched}.unflatten(1, (BLOCK_SIZE, 1, DIM + 4))  # the same pages, further apart"]
+    if wanted.relation == "batch_neighbour" and wanted.op in STIRRED and wanted.message.startswith("other values in all but the "):
+        each, units = STIRRED[wanted.op]
+        second = "but the second" in wanted.message
+        kept, stirred = (1, "0::2") if second else (0, "1::2")
+        return [
+            f"keep = (torch.arange(ROWS){each} % 2 == {kept})[:, None]  # the others get other values",
+            f"weights.view({units}, -1)[{stirred}] *= -3",
+            f"q.view(torch.uint8)[{stirred}] = q.view(torch.uint8)[{stirred}].flip(-2)",
+        ]
     return None
 
 

@@ -164,7 +164,7 @@ def _twice(parts: Parts, called: Called, moved: list[str]) -> list[str]:
         *moved,
         *called.call,
         f"for name, then, now in zip({names}, first, {every}):",
-        "    show(name, ~((now == then) | (now.isnan() & then.isnan())), then, now)",
+        f"    show(name, ~((now == then) | (now.isnan() & then.isnan())){' & keep' if moved[0].startswith('keep') else ''}, then, now)",
         'print("RIGHT: both calls give the same bits")',
     ]
 
