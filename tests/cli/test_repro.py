@@ -152,3 +152,11 @@ def test_an_emulated_run_is_not_repeated_here(kvcheck, failing, tmp_path):
     assert done.code == 3 and "needs a real gfx942 card" in done.out
     (script,) = (tmp_path / "run").glob("repro-*.py")
     assert 'set_default_device("cuda")' in script.read_text()
+
+
+def test_a_users_file_that_is_elsewhere_is_missed_in_words(kvcheck, failing, tmp_path):
+    case = next(each for each in failing.run["cases"] if each["verdict"] != "pass")
+    file = tmp_path / "run" / "run.json"
+    file.write_text(file.read_text().replace("fault:mask_off_by_one", "my_kernel.py"))
+    done = kvcheck("repro", "run", f"{case['id']}@my_kernel.py")
+    assert done.code == 2 and "start where the run was started" in done.err

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import kvcheck
-from kvcheck.execute.launch import agent_environment, choose_python
+from kvcheck.execute.launch import absolute_provider, agent_environment, choose_python
 from kvcheck.flow.options import UsageError
 from kvcheck.flow.outcome import NOTHING_JUDGED, PASSED
 from kvcheck.flow.render import read
@@ -82,6 +82,9 @@ def repro(request: Request) -> tuple[str, int]:
     """
     run = read(request.run)
     row = find_row(run, request.case)
+    kernel = Path(absolute_provider(str(row["provider"])))
+    if kernel.suffix == ".py" and not kernel.is_file():
+        raise UsageError(f"CASE_ID: the run's provider is {row['provider']}, and there is no {kernel}: start where the run was started")
     file = request.out or _folder(request.run) / f"repro-{_slug(row)}.py"
     device = (run.get("environment") or {}).get("device") or {}
     scripts = _scripts(run, row, shlex.join(["kvcheck", *request.words]) if request.words else None)
