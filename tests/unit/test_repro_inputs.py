@@ -32,6 +32,10 @@ SMALL = {
     "topk_per_row": {"batch": 2, "context_len": [40, 9], "topk": 8},
     "topk_slots": {"rows": 5, "topk": 9, "batch": 3, "context_len": [9, 0, 30], "block_size": 4},
 }  # fmt: skip
+TABLES = (
+    "contiguous", "reversed", "shuffled", "fragmented", "interleaved", "shared_prefix", "high_ids", "wide_zero", "wide_minus_one",
+    "wide_garbage",
+)  # fmt: skip
 MORE = {
     "index_k_cache_gather": [{"nonzero_keys": [3, 17]}, {"distinct_pages": [1]}, {"nonzero_keys": []}, {"context_len": [900, 700]}],
     "index_k_cache_write": [{"nonzero_keys": [3, 17]}, {"tokens": 200, "values": "midpoints", "kv_dtype": "e4m3fnuz", "divisor": 224}],
@@ -39,6 +43,7 @@ MORE = {
         {"nonzero_keys": [3], "distinct_pages": [0, 4]},
         {"kv_format": "fp8_656", "nonzero_keys": [3]},
         {"context_len": [400, 70]},
+        {"context_len": 400},
         {"page_size": 1, "selection": "topk", "topk": 9},
         {"page_size": 1, "selection": "repeated", "topk": 300, "context_len": [400, 70]},
         {"kv_format": "e4m3fn", "kv_scale": 0.3, "poison": "none", "values": "heavy_tail"},
@@ -48,13 +53,11 @@ MORE = {
     "paged_mqa_logits": [
         {"nonzero_keys": [3], "distinct_pages": [0, 4]},
         {"context_len": [900, 700], "distinct_pages": [0, 4]},
-        {"context_len": [900, 700], "block_table": "fragmented"},
-        {"context_len": [900, 700], "block_table": "shared_prefix"},
-        {"context_len": [900, 700], "block_table": "interleaved"},
+        *({"context_len": lens, "block_table": kind} for lens in ([900, 0], [900, 700], 900) for kind in TABLES),
         {"kv_dtype": "e4m3fnuz", "values": "heavy_tail", "scale": "decades", "context_len": 300},
         {"num_blocks": 60},
     ],
-    "block_table": [{"context_len": [3300, 900], "block_table": kind} for kind in ("sliding_window", "past_2_31")],
+    "block_table": [{"context_len": lens, "block_table": kind} for lens in ([3300, 900], 3300) for kind in ("sliding_window", "past_2_31")],
 }  # fmt: skip
 SWEPT = (
     "block_table", "cache", "kv_dtype", "kv_format", "layout", "mapping", "poison", "pool", "positions", "scale", "scale_format",

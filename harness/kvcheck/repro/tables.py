@@ -52,10 +52,11 @@ def build(
             mine = [0 if freed and place < len(ids) // 2 else number + shift for place, number in enumerate(ids)]
             rows.append(mine + [PADDING.get(kind, 0)] * (width - len(ids)))
         return literal("block_table = torch.tensor(", rows, ", dtype=torch.int32)")
-    lines = [f"PAGES = [-(-n // {size}) for n in CONTEXT]", *_code(kind, pages, num_blocks, width), *reduced.table(case)]
-    if shift or freed:
-        lines += ["for row, pages in zip(block_table, PAGES):", f"    row[:pages] += {shift}"]
-        lines += ["    row[: pages // 2] = 0  # blocks that were freed"] if freed else []
+    lines = _code(kind, pages, num_blocks, shift) + reduced.table(case)
+    if freed:
+        lines += ["for row, pages in zip(block_table, PAGES):", "    row[: pages // 2] = 0  # blocks that were freed"]
+    if any("PAGES" in line for line in lines):
+        lines = [f"PAGES = [-(-n // {size}) for n in CONTEXT]", *lines]
     return lines
 
 
@@ -119,36 +120,55 @@ def _shared(pages: list[int], order: list[int]) -> list[list[int]]:
     return rows
 
 
-def _code(kind: str, pages: list[int], num_blocks: int, width: int) -> list[str]:
-    padding = PADDING.get(kind, 0)
-    lines = [f"block_table = torch.full((BATCH, {width}), {padding}, dtype=torch.int32)"]
+def _code(kind: str, pages: list[int], num_blocks: int, shift: int) -> list[str]:
+    """Lines that make a table of random or regular ids."""
+    plus, width = f" + {shift}" if shift else "", max(pages)
+    if kind in ("interleaved", "shared_prefix"):
+        lines = [f"block_table = torch.zeros(BATCH, {width}, dtype=torch.int32)"]
     if kind == "interleaved":
         return [
             *lines,
             "for number, (page, b) in enumerate(sorted((page, b) for b in range(BATCH) for page in range(PAGES[b]))):",
-            "    block_table[b, page] = number",
+            f"    block_table[b, page] = number{plus}",
+        ]
+    if kind == "shared_prefix" and len(set(pages)) == 1:
+        own, last = min(width, max(1, width // 4)), width + (len(pages) - 1) * min(width, max(1, width // 4))
+        return [
+            f'order = permutation("block_table", NUM_BLOCKS){plus}',
+            f"block_table = order[:{width}].repeat(BATCH, 1).int()  # each request keeps its last pages",
+            f"block_table[1:, {width - own} :] = order[{width}:{last}].view(-1, {own}).int()",
         ]
     if kind == "shared_prefix":
         return [
             *lines,
-            'order, used = permutation("block_table", NUM_BLOCKS), max(PAGES)',
+            f'order, used = permutation("block_table", NUM_BLOCKS){plus}, max(PAGES)',
             "for b in range(BATCH):  # each request keeps its last pages, the others are those of the longest",
             "    own = 0 if b == PAGES.index(max(PAGES)) else min(PAGES[b], max(1, PAGES[b] // 4))",
             "    block_table[b, : PAGES[b]] = torch.cat((order[: PAGES[b] - own], order[used : used + own]))",
             "    used += own",
         ]
     low = num_blocks - max(sum(pages), num_blocks // 2)
+    lines = []
     order = {
-        "contiguous": ["order = torch.arange(NUM_BLOCKS)"],
-        "reversed": ["order = torch.arange(sum(PAGES)).flip(0)"],
-        "high_ids": [f'order = permutation("block_table", NUM_BLOCKS - {low}) + {low}'],
-        "fragmented": [
+        "contiguous": f"torch.arange({sum(pages)})",
+        "reversed": f"torch.arange({sum(pages)}).flip(0)",
+        "high_ids": f'(permutation("block_table", NUM_BLOCKS - {low}) + {low})',
+        "fragmented": "order",
+    }.get(kind, 'permutation("block_table", NUM_BLOCKS)')
+    if kind == "fragmented":
+        lines = [
             'ends = integers("fragments", NUM_BLOCKS, 1, 5).cumsum(0)  # runs of one to four pages in random order',
             "run = torch.searchsorted(ends, torch.arange(NUM_BLOCKS), right=True)",
             'order = permutation("block_table", NUM_BLOCKS).argsort()[run].sort(stable=True).indices',
-        ],
-    }.get(kind, ['order = permutation("block_table", NUM_BLOCKS)'])
-    if kind not in ("contiguous", "reversed", "high_ids", "fragmented", "shuffled") and not kind.startswith("wide_"):
+        ]
+    elif kind not in ("contiguous", "reversed", "high_ids", "shuffled") and not kind.startswith("wide_"):
         raise NoScript(f"block_table {kind} has no short form")
-    fill = ["for row, ids in zip(block_table, order[: sum(PAGES)].split(PAGES)):", "    row[: len(ids)] = ids"]
-    return [*lines, *order, *fill]
+    padding, taken = PADDING.get(kind, 0), f"{order}[: {sum(pages)}]{plus}"
+    if len(set(pages)) == 1:
+        table = f"({taken}).view(BATCH, {width})" if plus else f"{taken}.view(BATCH, {width})"
+    else:
+        lines += [f"order = {taken}"]
+        table = f"torch.nn.utils.rnn.pad_sequence(order.split(PAGES), True, {padding})"
+    if kind.startswith("wide_"):
+        table = f"torch.nn.functional.pad({table}, (0, {EXTRA_COLUMNS}), value={padding})"
+    return [*lines, f"block_table = {table}.int()"]

@@ -159,7 +159,7 @@ def _chosen(case: dict[str, Any], length: int, request: int, generator: Generato
 def _code(case: dict[str, Any], dense: bool) -> list[str]:
     """Lines that make `lists`, ids of each request."""
     if dense:
-        return ["lists = [row[:pages] for row, pages in zip(block_table, PAGES)]"]
+        return ["lists = [row[: -(-n // PAGE_SIZE)] for row, n in zip(block_table, CONTEXT)]"]
     lines = ["lists = []", "for b, n in enumerate(CONTEXT):", '    order = permutation(f"selection/{b}", n)']
     if case["selection"] == "repeated":
         draw = f'integers(f"selection/{{b}}/repeated", min({case["topk"]}, n), 0, max(n, 1))'
