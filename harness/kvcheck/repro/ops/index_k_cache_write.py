@@ -70,10 +70,12 @@ def build(case: dict[str, Any], precision: str | None, seed: int) -> Parts:
         outputs=(Output("kv_cache", "before.shape", "uint8", "before", view),),
         check=[
             *([] if exact else _either()),
+            "code_of = torch.zeros_like(before)",
+            f"code_of[page, {pages.address(case['layout'])}] = 1",
             f"wrong = {'whole != want' if exact else '(whole != low) & (whole != high)'}",
             'show("kv_cache", wrong, want, whole, lambda block, byte:',
             '     " a scale" if BLOCK_SIZE * DIM <= byte < PAGE else " between pages" if byte >= PAGE else',
-            '     f" a code" if (want != before)[block, byte] else " a byte that had to stay")',
+            '     f" a code" if code_of[block, byte] else " a byte that had to stay")',
         ],
     )
 
