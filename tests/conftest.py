@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 
 import pytest
 
@@ -26,3 +27,9 @@ def _no_gpu() -> str | None:
     import torch
 
     return None if torch.cuda.is_available() else f"needs a GPU, and torch {torch.__version__} sees none"
+
+
+def pytest_configure():
+    """A shell starts background jobs with Ctrl-C ignored, and everything that tests start would inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
