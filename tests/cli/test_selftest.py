@@ -25,7 +25,7 @@ def test_faults_of_one_kind_are_caught_and_the_report_says_where(kvcheck, tmp_pa
 TRITON = {
     "keys_cut_to_24_bits": {"topk_positions"},
     "page_turned_early": {"bound", "exact"},
-    "race_with_next_tile": {"race"},
+    "race_with_next_tile": {"finite_mask", "race"},
     "reads_clamped_to_zero": {"bound"},
     "rescale_forgotten": {"bound_values"},
     "rows_swapped": {"sentinel"},
