@@ -27,10 +27,10 @@ axes:
 PROVIDER = '''"""The kernel package that the image has."""
 
 from nightly_kernel import topk_per_row
-
+'''
 pytestmark = pytest.mark.xdist_group("bisect-images")
 """One worker for all: images are made and pushed once."""
-'''
+
 KINDS = dict(
     zip(
         (f"nightly_04{day:02d}" for day in (3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15)),
