@@ -91,6 +91,7 @@ def untouched(folder):
     return inside, git(folder, "status", "--porcelain"), git(folder, "worktree", "list"), (folder / ".git" / "HEAD").read_text()
 
 
+@pytest.mark.timeout(560)
 def test_the_culprit_is_found_past_commits_that_do_not_build_and_from_a_tag_on_another_history(nights, tmp_path):
     folder, commits = nights
     before = untouched(folder)
