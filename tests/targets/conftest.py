@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from .aiter_like import INIT
+
 NOBODY = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b.c", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b.c"}
 ALONE = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
@@ -100,3 +102,13 @@ def local():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def history(clone):
+    """Four commits: two of them differ outside the package only."""
+    first = clone.commit(INIT)
+    second = clone.commit({"aiter/ops/mha.py": "a = 2\n"})
+    third = clone.commit({"README": "unrelated\n"})
+    fourth = clone.commit({"aiter/ops/mha.py": "a = 3\n", "aiter/ops/new.py": ""})
+    return [first, second, third, fourth]

@@ -13,32 +13,10 @@ import pytest
 
 import kvcheck.agent
 from kvcheck.execute.errors import StartError
-from kvcheck.targets.contents import ask_python, brief, find_environment, settle, summary
+from kvcheck.targets.contents import ask_python, brief, find_environment, summary
 from kvcheck.targets.differences import differences
 
-INIT = {"aiter/__init__.py": "", "aiter/ops/mha.py": "a = 1\n", "aiter/configs/tuned.csv": "1\n"}
-
-
-def asked(environment, clone=None, **variables):
-    """The settled contents of an environment."""
-    contents = ask_python(environment.python, variables=variables)
-    settle(contents, {"aiter": clone.folder} if clone else {})
-    return contents
-
-
-def commit_of(environment, clone=None, **variables):
-    """What is said of aiter's commit."""
-    return asked(environment, clone, **variables)["packages"]["aiter"]["commit"]
-
-
-@pytest.fixture
-def history(clone):
-    """Four commits: two of them differ outside the package only."""
-    first = clone.commit(INIT)
-    second = clone.commit({"aiter/ops/mha.py": "a = 2\n"})
-    third = clone.commit({"README": "unrelated\n"})
-    fourth = clone.commit({"aiter/ops/mha.py": "a = 3\n", "aiter/ops/new.py": ""})
-    return [first, second, third, fourth]
+from .aiter_like import INIT, asked, commit_of
 
 
 def editable(environment, clone, name="amd-aiter"):

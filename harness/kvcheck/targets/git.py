@@ -19,7 +19,7 @@ from typing import Any
 from kvcheck.execute.containers.engine import Mount
 from kvcheck.execute.containers.run_in import run_in
 from kvcheck.targets.base import Candidate, Place, RangeError, Unavailable
-from kvcheck.targets.history import History
+from kvcheck.targets.history import History, git
 
 TREE = "{tree}"
 """Stands in a provider, and in the build command, for the folder that holds the commit's files."""
@@ -200,7 +200,7 @@ class GitTarget:
 
     def _git(self, *words: str) -> subprocess.CompletedProcess[str]:
         objects = (self._folder or self._scratch()) / "objects.git"
-        return self._history.call("--git-dir", str(objects), "-c", f"core.hooksPath={os.devnull}", *words)
+        return git("--git-dir", str(objects), "-c", f"core.hooksPath={os.devnull}", *words)
 
     def _make(self, tree: Path) -> None:
         build = self._build

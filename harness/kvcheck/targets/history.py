@@ -28,6 +28,25 @@ class About:
     subject: str
 
 
+def git(*words: str) -> subprocess.CompletedProcess[str]:
+    """Runs git, without asking for anything and without the variables that would point it elsewhere.
+
+    Raises:
+        RangeError: git is not here, or did not end.
+    """
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment |= {"GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8"}
+    try:
+        return subprocess.run(
+            ["git", "-c", "safe.directory=*", *words],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", env=environment, timeout=TIMEOUT, check=False,
+        )  # fmt: skip
+    except FileNotFoundError:
+        raise RangeError("git is needed, and not on PATH") from None
+    except subprocess.TimeoutExpired:
+        raise RangeError(f"git {' '.join(words[:4])} did not end within {TIMEOUT:.0f} s") from None
+
+
 class History:
     """A repository's commits.
 
@@ -40,27 +59,11 @@ class History:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.expanduser().absolute()
-        found = self.call("-C", str(self.folder), "rev-parse", "--git-common-dir") if self.folder.is_dir() else None
+        found = git("-C", str(self.folder), "rev-parse", "--git-common-dir") if self.folder.is_dir() else None
         if found is None or found.returncode:
             raise RangeError(f"DIR: expected a git repository, got {folder}")
         self.git_dir = (self.folder / found.stdout.strip()).resolve()
         self.name = self.folder.name.removesuffix(".git") or "repository"
-
-    def call(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Runs git, without asking for anything and without the variables that would point it elsewhere.
-
-        Raises:
-            RangeError: git is not here.
-        """
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        environment |= {"GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8"}
-        try:
-            return subprocess.run(
-                ["git", "-c", "safe.directory=*", *words],
-                stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", env=environment, timeout=TIMEOUT, check=False,
-            )  # fmt: skip
-        except FileNotFoundError as error:
-            raise RangeError("kvcheck bisect git needs git on PATH") from error
 
     def commit(self, revision: str, option: str) -> str:
         """The commit that a revision names.
@@ -121,7 +124,7 @@ class History:
 
     def borrow(self, folder: Path) -> None:
         """Makes a bare repository that has this one's objects, by reference, and no names."""
-        self.call("init", "--quiet", "--bare", str(folder))
+        git("init", "--quiet", "--bare", str(folder))
         (folder / "objects" / "info").mkdir(parents=True, exist_ok=True)
         (folder / "objects" / "info" / "alternates").write_text(f"{self.git_dir / 'objects'}\n")
         shallow = self.git_dir / "shallow"
@@ -129,7 +132,7 @@ class History:
             (folder / "shallow").write_bytes(shallow.read_bytes())
 
     def _in(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return self.call("-C", str(self.folder), *words)
+        return git("-C", str(self.folder), *words)
 
 
 def _about(line: str) -> About:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from kvcheck.targets.base import RangeError
 from kvcheck.targets.found import Found
+from kvcheck.targets.history import git
 
-GIT_TIMEOUT = 120.0
 REVISION = "org.opencontainers.image.revision"
 """Label that builders put a commit in; a hint that is used where the tag has none."""
 
@@ -121,14 +121,7 @@ def _whole(commit: str, folder: Path) -> str | None:
 
 
 def _git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            ["git", "-C", str(folder), *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=GIT_TIMEOUT, check=False
-        )
-    except FileNotFoundError:
-        raise RangeError("--order-by-git: git is not on PATH") from None
-    except subprocess.TimeoutExpired:
-        raise RangeError(f"--order-by-git {folder}: git {words[0]} did not end within {GIT_TIMEOUT:.0f} s") from None
+    return git("-C", str(folder), *words)
 
 
 def _instant(created: str | None) -> float:

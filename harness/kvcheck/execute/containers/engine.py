@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import os
 import signal
 import subprocess
@@ -88,7 +89,7 @@ class Image:
         return f"{repository(self.reference)}@{self.digest}"
 
 
-class Engine:
+class Engine(abc.ABC):
     """A container engine, reached by its command line.
 
     Args:
@@ -105,10 +106,11 @@ class Engine:
     def __init__(self, path: str) -> None:
         self.path = path
 
+    @abc.abstractmethod
     def problem(self) -> str | None:
         """Why the engine cannot be used here; None when it can."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def command(
         self,
         image: str,
@@ -133,20 +135,20 @@ class Engine:
             devices: the engine's words for what the program may reach of the host's devices.
             stdin: whether it gets the caller's standard input.
         """
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def inspect(self, image: str) -> Image:
         """What is known of a local image.
 
         Raises:
             ImageMissing: it is not here.
         """
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def images(self) -> list[Image]:
         """The images on this machine."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def pull(self, reference: str, report: Callable[[str], None] | None = None, stop: threading.Event | None = None) -> Image:
         """Fetches an image.
 
@@ -158,21 +160,22 @@ class Engine:
         Raises:
             PullFailed: and what the engine said.
         """
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def remove(self, image_id: str) -> None:
         """Removes an image that no container uses.
 
         Raises:
             StartError: the engine did not.
         """
-        raise NotImplementedError
 
     def remove_container(self, name: str) -> None:
-        """Ends and removes a container; one that is gone already is no error."""
+        """Ends and removes a container; one that is gone already is no error, and some engines keep none."""
+        return
 
     def remove_own(self, owner: str) -> None:
         """Ends and removes every container of an identity."""
+        return
 
     def remove_leftovers(self) -> list[str]:
         """Ends and removes the containers of kvchecks that are dead, never a live one's.
