@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 from kvcheck.cases.plan import load_all
 from kvcheck.execute.containers.find import find_engine
 from kvcheck.execute.containers.launcher import provider_mounts
 from kvcheck.flow.bisect_options import BisectOptions
 from kvcheck.flow.options import UsageError
+from kvcheck.flow.whatis import repositories
 from kvcheck.flow.where import HERE, Where
 from kvcheck.targets import listing, ranges
 from kvcheck.targets.alike import Look, below
@@ -53,7 +53,7 @@ def target(request: Request, options: BisectOptions) -> ImagesTarget:
         raise UsageError(f"--from: expected one of {', '.join(listing.SOURCES)}, got {wanted.source!r}")
     if wanted.order not in (None, *ranges.ORDERS):
         raise UsageError(f"--order: expected one of {', '.join(ranges.ORDERS)}, got {wanted.order!r}")
-    clones = _clones(request.repositories)
+    clones = {package: folder.resolve() for package, folder in repositories(request.repositories).items()}
     files = load_all(options.run.cases, options.overrides(options.run.providers))
     providers = list(dict.fromkeys(provider for file in files for provider in file.providers))
     where = request.where
@@ -72,16 +72,6 @@ def target(request: Request, options: BisectOptions) -> ImagesTarget:
         below=functools.partial(below, cases=options.run.cases, providers=providers, clones=clones, more=_same(options)),
         say=say,
     )
-
-
-def _clones(pairs: tuple[str, ...]) -> dict[str, Path]:
-    clones = {}
-    for pair in pairs:
-        package, equals, folder = pair.partition("=")
-        if not (equals and package and folder and Path(folder).expanduser().is_dir()):
-            raise UsageError(f"--repo: expected PACKAGE=DIR with a folder that is there, got {pair!r}")
-        clones[package] = Path(folder).expanduser().resolve()
-    return clones
 
 
 def _same(options: BisectOptions) -> list[str]:
